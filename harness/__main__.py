@@ -38,7 +38,9 @@ def main(argv: list[str]) -> int:
     subparsers = parser.add_subparsers(dest="subcommand", metavar="subcommand", required=True)
     chosen = next((word for word in argv if word in SUBCOMMANDS), None)
     for name, subcommand in SUBCOMMANDS.items():
-        subparser = subparsers.add_parser(name, help=subcommand.help, description=subcommand.help.capitalize() + ".")
+        subparser = subparsers.add_parser(
+            name, help=subcommand.help, description=f"{subcommand.help[0].upper()}{subcommand.help[1:]}."
+        )
         if name == chosen:
             module = importlib.import_module(subcommand.module)
             module.add_arguments(subparser)
@@ -46,7 +48,14 @@ def main(argv: list[str]) -> int:
     args, unknown = parser.parse_known_args(argv)
     if unknown:
         args.parser.error(f"unknown: {' '.join(unknown)}")  # with the usage of the subcommand, which names the choices
-    status: int = args.run(args)
+    # What a subcommand cannot do, it says in a sentence with the remedy.
+    from harness.sandbox.lab import Refusal
+
+    try:
+        status: int = args.run(args)
+    except Refusal as refusal:
+        print(f"error: {refusal}", file=sys.stderr)
+        return 1
     return status
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.sandbox.lab import ROOT
+from harness.sandbox.lab import ROOT, Refusal
 
 UTILS = "plugins/module_utils"
 NAMESPACE = f"ansible_collections.rigwright.workstation.{UTILS.replace('/', '.')}."
@@ -77,6 +77,8 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 def picture(root: Path = ROOT) -> str:
     """Return the packages by floor, with what they import, as Markdown."""
     graph = arrows(root)
+    if unknown := sorted(graph.keys() - PACKAGES.keys()):
+        raise Refusal(f"{', '.join(unknown)}: give each new package its floor and subject in harness/architecture.py")
     lines = ["| floor | package | subject | imports |", "|---|---|---|---|"]
     for name in sorted(graph, key=lambda name: (-PACKAGES[name].floor, name)):
         floor, purpose = PACKAGES[name]

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from harness import architecture
-from harness.sandbox.lab import ROOT
+from harness.sandbox.lab import ROOT, Refusal
 
 BEGIN, END = "<!-- begin: made by `python -m harness pages` -->", "<!-- end -->"
 VARIABLES_HEAD = """\
@@ -31,7 +31,7 @@ def _text(value: object) -> str:
     parts = [value] if isinstance(value, str) else list(value or []) if isinstance(value, list) else []
     words = " ".join(" ".join(str(part).split()) for part in parts)
     words = re.sub(r"\b[CVO]\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", words)
-    words = re.sub(r"\b[MRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", words)
+    words = re.sub(r"\b[MPRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", words)
     return words.replace("|", "\\|")
 
 
@@ -76,8 +76,10 @@ def variables(root: Path = ROOT) -> str:
 
 def architecture_page(root: Path = ROOT) -> str:
     """Return docs/architecture.md with the picture of today."""
-    before, _begin, rest = (root / "docs/architecture.md").read_text().partition(BEGIN)
-    _old, _end, after = rest.partition(END)
+    before, begin, rest = (root / "docs/architecture.md").read_text().partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise Refusal(f"docs/architecture.md lacks {BEGIN} or {END}: add both, where the picture belongs")
     return f"{before}{BEGIN}\n{architecture.picture(root)}\n{END}{after}"
 
 

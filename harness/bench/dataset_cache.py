@@ -1,4 +1,4 @@
-"""The benchmark of dataset-cache: what its copies cost beside those of `cp -r` and `rsync -a`, which check nothing.
+"""The benchmark of dataset-cache: what its copies cost, compared with those of `cp -r` and `rsync -a`, which check nothing.
 
 Seconds depend on the machine, its disk and what else it does: they are printed, never tested. Every program gets its turn in every round.
 """
@@ -64,7 +64,7 @@ def flush(folder: Path) -> None:
 
 
 def processor_seconds() -> float:
-    """What all programs so far have computed: it depends less than time on what else the machine does."""
+    """Return what all programs so far have computed; it depends less than time on other work of the machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""What the settings of the role samba cost: throughput on loopback, beside a smb.conf that somebody wrote in a minute.
+"""What the settings of the role samba cost: throughput on loopback, compared with a minimal smb.conf.
 
 All in one run on one host, each client after the other, from and to a file system in memory: what differs is the configuration.
 """
@@ -78,7 +78,7 @@ def serve_by_hand(host: Machine) -> None:
 
 
 def measure(host: Machine, port: int) -> Rate:
-    """Seconds of the whole client for one way each, as its user waits for it."""
+    """Return the seconds of the whole client for one way each, as its user waits for it."""
     seconds = []
     for command in (f"put {RAM}/file there", f"get there {RAM}/back"):
         client = f"PASSWD={PASSWORD} smbclient --configfile=/dev/null -p {port} -U owner //127.0.0.1/bench"
@@ -86,7 +86,7 @@ def measure(host: Machine, port: int) -> Rate:
         host.must(f"{client} -c {shlex.quote(command)}", seconds=300)
         seconds.append(time.monotonic() - start)
     host.must(f"cmp {RAM}/file {RAM}/back && rm {RAM}/back {RAM}/there")
-    return Rate(*(SIZE_MIB * 1.048576 / one for one in seconds))
+    return Rate(*(SIZE_MIB * 1.048576 / duration for duration in seconds))
 
 
 def main(runs: int) -> int:

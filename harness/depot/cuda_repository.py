@@ -1,8 +1,8 @@
-"""An imitation of NVIDIA's CUDA repository for apt, which the depot serves at `/compute/cuda/repos/<distribution>/x86_64/`.
+"""A fake of NVIDIA's CUDA repository for apt, which the depot serves at `/compute/cuda/repos/<distribution>/x86_64/`.
 
-What it holds is data: `files/nvidia/packages.yml` and the trees of files beside it. The packages are real .deb files with NVIDIA's
-names and relations, the index is really signed, and a driver's DKMS source is really built on the host; only what they carry does
-nothing, and says so. A test breaks the repository for the time of a `with` block: `broken_index`, `sha1_key`, `unreachable`.
+Its content is data: `files/nvidia/packages.yml` and the trees of files next to it. The packages are real .deb files with NVIDIA's
+names and relations. The index is really signed, and the host really builds the DKMS source of a driver. Only the programs in the
+packages do nothing, and say so. A test breaks the repository for the time of a `with` block: `broken_index`, `sha1_key`, `unreachable`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Package(apt_repository.Package):
 
 
 def packages(table: Mapping[str, Any] | None = None) -> list[Package]:
-    """Every package of the table, of each version."""
+    """Return every package of the table, of each version."""
     sets: Mapping[str, Any] = table or yaml.safe_load(TABLE.read_text())
     return [
         package(name, {**each, **described.get("with", {})}, {**group, **described})
@@ -86,7 +86,10 @@ def package(name: str, values: Mapping[str, str], described: Mapping[str, Any]) 
 
 
 def build(package: Package, more: Mapping[str, bytes] | None = None) -> bytes:
-    """The package as a .deb, with `more` files than its tree has. Raises Refusal when a tool that builds it is missing."""
+    """Return the package as a .deb, with `more` files than its tree has.
+
+    Raises Refusal when a tool that builds it is missing.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
         apt_repository.fill(root, more or {})
@@ -116,7 +119,7 @@ def fill_tree(source: Path, target: Path, values: Mapping[str, str]) -> None:
 
 
 def build_library(library: Mapping[str, str], root: Path, values: Mapping[str, str]) -> None:
-    """A shared library with this soname, and the link that programs find it by."""
+    """Build a shared library with this soname, and the link by which programs find it."""
     folder = root / library.get("folder", LIBRARIES)
     folder.mkdir(parents=True, exist_ok=True)
     defined = [f"-D{key}={value}" for key, value in values.items() if value.isdecimal()]
@@ -130,10 +133,10 @@ def build_library(library: Mapping[str, str], root: Path, values: Mapping[str, s
 
 
 def pool() -> dict[str, bytes]:
-    """Every package but the keyring and the index of them, `{file: content}`; built once for the depots of all sandboxes."""
+    """Return every package but the keyring, and their index, as `{file: content}`. They are built once for the depots of all sandboxes."""
 
     def make() -> dict[str, bytes]:
-        with step("build the packages of the imitated CUDA repository"):
+        with step("build the packages of the fake CUDA repository"):
             debs = {wanted.file: build(wanted) for wanted in packages() if wanted.name != KEYRING}
             return {**debs, "Packages": apt_repository.packages_index(debs).encode()}
 
@@ -141,7 +144,7 @@ def pool() -> dict[str, bytes]:
 
 
 def keyring(distribution: str, key: Key) -> tuple[str, bytes]:
-    """The package cuda-keyring for a distribution: file and content."""
+    """Return file and content of the package cuda-keyring for a distribution."""
     table = yaml.safe_load(TABLE.read_text())["keyring"]
     values = {"distribution": distribution, "address": f"http://{DEPOT}/{REPOSITORIES}/{distribution}/x86_64/"}
     described = table["packages"][KEYRING]
@@ -150,7 +153,7 @@ def keyring(distribution: str, key: Key) -> tuple[str, bytes]:
 
 
 def repository(distribution: str, key: Key) -> dict[str, bytes]:
-    """Every file of the flat repository of a distribution. The public key has the name that NVIDIA's has: the end of its fingerprint."""
+    """Return every file of the flat repository of a distribution. The public key is named as NVIDIA's: the end of its fingerprint."""
     file, content = keyring(distribution, key)
     files = pool()
     indexes = apt_repository.indexes(files["Packages"].decode() + apt_repository.packages_index({file: content}))
@@ -163,7 +166,7 @@ def repository(distribution: str, key: Key) -> dict[str, bytes]:
 
 
 def folder(distribution: str) -> str:
-    """Where the depot has the repository, relative to its root."""
+    """Return the folder of the repository, relative to the depot's root."""
     return f"{REPOSITORIES}/{distribution}/x86_64"
 
 
@@ -184,7 +187,7 @@ def checksum_of_keyring(files: Mapping[str, bytes]) -> str:
 
 @contextmanager
 def broken_index(distribution: str) -> Iterator[None]:
-    """Packages that are not those that the signed Release file names, as of an upload that was cut short."""
+    """Serve packages that the signed Release file does not name, as after an interrupted upload."""
     with ExitStack() as published:
         for name in ("Packages", "Packages.gz"):
             content = (depot.WWW / folder(distribution) / name).read_bytes()
@@ -194,7 +197,7 @@ def broken_index(distribution: str) -> Iterator[None]:
 
 @contextmanager
 def sha1_key(distribution: str) -> Iterator[str]:
-    """The repository with a key that has signed itself with SHA1, as NVIDIA's 3bf863cc; gives the checksum of its keyring package."""
+    """Serve the repository with a key that has signed itself with SHA1, as NVIDIA's 3bf863cc. Yield the checksum of its keyring package."""
     wanted = repository(distribution, signing_key("SHA1"))
     with ExitStack() as published:
         for name, content in wanted.items():
@@ -206,7 +209,7 @@ def sha1_key(distribution: str) -> Iterator[str]:
 
 @contextmanager
 def unreachable(distribution: str) -> Iterator[None]:
-    """Nothing where the repository is: every file of it is answered with status 404."""
+    """Answer every file of the repository with status 404."""
     place = depot.WWW / folder(distribution)
     hidden = place.with_name("hidden")
     place.rename(hidden)

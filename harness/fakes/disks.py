@@ -2,7 +2,7 @@
 
 python -m harness.fakes.disks
 
-The kernel's part (loop devices, partitions, file systems, mounts) and all programs are the real ones. Imitated is what does not run in a
+The kernel's part (loop devices, partitions, file systems, mounts) and all programs are the real ones. Fake is what does not run in a
 container: udev (nodes of partitions, links in /dev/disk, serials), the reading of a GPT where the machine's kernel knows none, and that
 systemd mounts what fstab has at boot, which it leaves out where /sys is read-only.
 """
@@ -26,21 +26,21 @@ HOME, RUN = "/srv/imitated_disks", "/run/imitated_disks"
 LOOP_SET_STATUS64, LOOP_GET_STATUS64, FLAGS, AUTOCLEAR = 0x4C04, 0x4C05, 52, 4
 
 
-def told(*command):
+def output_of(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
 
 
 def attach(image):
     """A loop device that goes when nobody holds it any more."""
-    device = told("losetup", "--noheadings", "--output", "NAME", "--associated", image).split("\n")[0]
-    device = device or told("losetup", "--find", "--show", "--partscan", image)
+    device = output_of("losetup", "--noheadings", "--output", "NAME", "--associated", image).split("\n")[0]
+    device = device or output_of("losetup", "--find", "--show", "--partscan", image)
     held = open(device, "rb")
     status = bytearray(232)
     fcntl.ioctl(held, LOOP_GET_STATUS64, status)
     status[FLAGS] |= AUTOCLEAR
     fcntl.ioctl(held, LOOP_SET_STATUS64, bytes(status))
     link(device, f"{RUN}/{os.path.basename(image)[:-4]}")
-    told("partx", "--add", device)
+    output_of("partx", "--add", device)
     return held
 
 
@@ -74,7 +74,7 @@ def settle():
                 os.mknod(f"/dev/{name}", 0o60660, os.makedev(major, minor))
             part = name[len(disk) + 1 :]
             link(f"/dev/{name}", f"/dev/disk/by-id/ata-IMITATED_{serial}" + (f"-part{part}" if part else ""))
-            for line in told("blkid", "--probe", "--output", "export", f"/dev/{name}").splitlines():
+            for line in output_of("blkid", "--probe", "--output", "export", f"/dev/{name}").splitlines():
                 kind, _sign, value = line.partition("=")
                 if kind in ("UUID", "LABEL") or kind == "PART_ENTRY_UUID":
                     link(f"/dev/{name}", f"/dev/disk/by-{kind.lower().replace('part_entry_', 'part')}/{value}")
@@ -90,11 +90,11 @@ else:
     time.sleep(1 << 30)
 '''
 
-UDEVADM = f"#!/bin/sh\n# Imitated: udev does not run in a container.\nexec python3 {HOME}/program.py settle\n"
+UDEVADM = f"#!/bin/sh\n# Fake: udev does not run in a container.\nexec python3 {HOME}/program.py settle\n"
 
 UNIT = f"""\
 [Unit]
-Description=Imitated disks
+Description=Fake disks
 DefaultDependencies=no
 Before=local-fs.target
 

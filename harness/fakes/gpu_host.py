@@ -1,26 +1,26 @@
-"""A sandbox host as a machine with an NVIDIA GPU: what is not real there, all in one place and under this name.
+"""Fake of a machine with an NVIDIA GPU, on a sandbox host. All that is not real there is in this module.
 
     imitate_gpu(machine, device_ids=["2684"])               # an RTX 4090; the host reboots
     imitate_gpu(machine, device_ids=["2684"], refuses={"590.48.01": "NVRM: ... failed"})
-    imitate_driver(machine, gpus(["2684", "2684"]))         # the same with a driver that is there already; no kernel, no DKMS
+    imitate_driver(machine, gpus(["2684", "2684"]))         # the same with an installed driver; no kernel, no DKMS
     python -m harness.fakes.gpu_host molecule 2684            # the targets of a lab, side by side
 
-A container has the kernel of the machine that it runs on, and loads no module. So at each boot of the host the unit
-`rigwright-imitated-gpu.service` (`gpu_host_files/boot.py`) shows what a kernel would show, at the lowest place that a container
+A container has the kernel of the machine that it runs on, and loads no module. At each boot of the host the unit
+`rigwright-imitated-gpu.service` (`gpu_host_files/boot.py`) shows what a kernel would show, at the lowest level that a container
 can change:
 
-- The running kernel is the newest one that is installed in /boot, as a boot loader chooses it, and stays so until the next boot:
-  a file mounted over /proc/sys/kernel/osrelease, and `uname(2)` of libc by way of /etc/ld.so.preload. The kernel package, its headers,
-  DKMS, depmod and modinfo are the distribution's own.
-- The devices stand in /sys/bus/pci/devices. Which modules are for them is asked of the real modprobe: it knows what depmod found, the
-  blacklists and the options. nouveau takes the devices where nothing forbids it.
+- The running kernel is the newest one in /boot, as a boot loader chooses it, until the next boot: a file mounted over
+  /proc/sys/kernel/osrelease, and `uname(2)` of libc by way of /etc/ld.so.preload. The kernel package, its headers, DKMS, depmod and
+  modinfo are the distribution's own.
+- The devices are in /sys/bus/pci/devices. The real modprobe chooses their modules: it knows depmod's list, the blacklists and the
+  options. nouveau takes the devices unless it is disabled.
 - nvidia.ko "loads" when DKMS has installed one for this kernel, its version magic fits and `refuses` does not name its version:
-  /proc/driver/nvidia, /sys/module/nvidia, the driver's link of each device and /dev/nvidia* are made from what modinfo says of it. A
-  failure stands in the journal with the kernel's words (`journalctl --identifier kernel`). dmesg and /proc/modules are the machine's own.
+  /proc/driver/nvidia, /sys/module/nvidia, the driver's link of each device and /dev/nvidia* are created from the output of modinfo. A
+  failure is in the journal with the kernel's message (`journalctl --identifier kernel`). dmesg and /proc/modules are the machine's own.
 
-With `imitate_driver` the driver is there from the beginning, for tests of what comes after it: its version stands in /proc and /sys, the
-device nodes have numbers that no driver of this machine answers, and of its user-space parts there are `libnvidia-ml.so.1` with a state
-(`nvml.py`; a reboot does to it what it does to a driver's), `nvidia-smi` on top of it, and an empty libcuda.so.1.
+With `imitate_driver` a driver is installed from the beginning, for tests of other roles. Its version is in /proc and /sys, and the device
+nodes have numbers without a driver on this machine. Its user-space parts are `libnvidia-ml.so.1` with a state (`nvml.py`; a reboot resets
+it like a driver's), `nvidia-smi` on top of it, and an empty libcuda.so.1.
 
 Everything above that is real, and sees no difference.
 """
@@ -61,7 +61,7 @@ def imitate_gpu(
     pci_class: str = VGA,
     refuses: Mapping[str, str] | None = None,
 ) -> None:
-    """Make a machine with these GPUs of a sandbox host, and reboot it. It gets the distribution's kernel if it has none.
+    """Turn a sandbox host into a machine with these GPUs, and reboot it. It gets the distribution's kernel if it has none.
 
     `device_ids` are PCI ids of NVIDIA's, four hexadecimal digits each; [] takes the GPUs out. `pci_class` is 030000 for a display
     controller and 030200 for a card without outputs. `refuses` names driver versions that do not load, with what the kernel says then.
@@ -79,7 +79,7 @@ def imitate_gpu(
 
 
 def gpus(device_ids: Sequence[str], pci_class: str = VGA) -> list[dict[str, str]]:
-    """GPUs in slots of their own, each with a UUID that tells its slot."""
+    """Return GPUs in slots of their own, each with a UUID that contains its slot."""
     return [
         {
             "address": f"0000:{slot:02x}:00.0",
@@ -92,7 +92,7 @@ def gpus(device_ids: Sequence[str], pci_class: str = VGA) -> list[dict[str, str]
 
 
 def imitate_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> None:
-    """Make a machine with these GPUs of a sandbox host, on which a driver of this version is installed and loaded, and reboot it."""
+    """Turn a sandbox host into a machine with these GPUs and a loaded driver of this version, and reboot it."""
     earlier = f"{LIBRARIES}/lib{{nvidia-ml,cuda}}.so.* {FIRMWARE}"
     libcuda = Entry(compiled(None, "-shared", "-nostdlib", soname=CUDA), mode=0o755)
     files = {**user_space(version), f"{LIBRARIES}/libcuda.so.{version}": libcuda, **table(cards, version)}
@@ -102,7 +102,7 @@ def imitate_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version
 
 
 def user_space(version: str = DRIVER) -> dict[str, Entry]:
-    """NVML and nvidia-smi, as `Machine.put` takes them; ldconfig has to be run then."""
+    """Return NVML and nvidia-smi, as `Machine.put` takes them. Run ldconfig afterwards."""
     return {
         f"{LIBRARIES}/{fake_nvml.SONAME.removesuffix('.1')}.{version}": Entry(
             fake_nvml.library(version).read_bytes(), mode=0o755
@@ -112,15 +112,15 @@ def user_space(version: str = DRIVER) -> dict[str, Entry]:
 
 
 def model_of(card: Mapping[str, str]) -> str:
-    """The model that is imitated and has this PCI id."""
-    known = {f"{int(fake_nvml.model(name)['pci.device_id']) >> 16:04x}": name for name in fake_nvml.models()}
-    if card["device"] not in known:
-        raise ValueError(f"no imitated model has the PCI id {card['device']}: {known}")
-    return known[card["device"]]
+    """Return the fake model with this PCI id."""
+    names = {f"{int(fake_nvml.model(name)['pci.device_id']) >> 16:04x}": name for name in fake_nvml.models()}
+    if card["device"] not in names:
+        raise ValueError(f"no fake model has the PCI id {card['device']}: {names}")
+    return names[card["device"]]
 
 
 def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER, *, device_nodes: bool = True) -> dict[str, Entry]:
-    """The state of an NVML that has just these GPUs, as `Machine.put` takes it: put it there, and NVML has them at once.
+    """Return the state of an NVML with these GPUs, as `Machine.put` takes it. NVML has them at once.
 
     A program sees the GPUs whose device nodes it has, or without `device_nodes` all.
     """
@@ -132,7 +132,7 @@ def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER, *, device_n
 
 
 def boot_as(machine: Machine, described: Mapping[str, object], files: Mapping[str, Entry], then: str = "true") -> None:
-    """Have a host boot as what is described, with these files."""
+    """Boot a host as described, with these files."""
     machine.put(
         {
             HOME: Entry(None, mode=0o755),
@@ -168,7 +168,7 @@ def enable_all_components(machine: Machine) -> None:
 
 
 def share_compiler_cache(machine: Machine) -> None:
-    """Let what package scripts compile on this host come from the cache of all hosts: only the first build of a driver is slow.
+    """Let package scripts on this host use the compiler cache of all hosts: only the first build of a driver is slow.
 
     DKMS still builds, links, signs and installs; just the compiler answers from what it made of the same source before.
     """
@@ -188,9 +188,9 @@ def uname_library() -> bytes:
 
 
 def compiled(source: str | None, *options: str, soname: str = "") -> bytes:
-    """What the C compiler makes of a file in FILES, or of nothing."""
+    """Compile a file in FILES, or nothing, and return the output."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "made")
+        output = Path(folder, "made")
         name = [f"-Wl,-soname,{soname}"] if soname else []
         run(
             "gcc",
@@ -199,22 +199,25 @@ def compiled(source: str | None, *options: str, soname: str = "") -> bytes:
             *options,
             *name,
             "-o",
-            str(made),
+            str(output),
             "-x",
             "c",
             str(FILES / source) if source else "/dev/null",
         )
-        return made.read_bytes()
+        return output.read_bytes()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Give GPUs to the targets of a lab.")
+    parser = argparse.ArgumentParser(description="Install fake GPUs in the targets of a lab.")
     parser.add_argument("lab", choices=lab.names())
     parser.add_argument("device_ids", nargs="+", metavar="device_id", help="PCI id of a device of NVIDIA's, as 2684")
     arguments = parser.parse_args()
     client = engine.connect()
     targets = [Machine(client, host) for host in lab.read(arguments.lab).group("targets")]
-    with step(f"imitate GPUs in {', '.join(machine.host.name for machine in targets)}"), ThreadPoolExecutor() as pool:
+    with (
+        step(f"install fake GPUs in {', '.join(machine.host.name for machine in targets)}"),
+        ThreadPoolExecutor() as pool,
+    ):
         list(pool.map(lambda machine: imitate_gpu(machine, arguments.device_ids), targets))
 
 

@@ -1,8 +1,8 @@
-"""The targets of the molecule lab as machines with two GPUs, whose kernel also speaks: driver, NVML and its words are imitated.
+"""Turn the targets of the molecule lab into machines with two fake GPUs: driver, NVML and kernel messages.
 
 python -m harness.fakes.gpu_hosts
     machine.put(state(gpu__1__lost="1"))                                    # the second GPU falls off the bus
-    machine.must("logger --tag kernel 'NVRM: Xid (PCI:0000:42:00): 109'")   # and what the kernel says of it
+    machine.must("logger --tag kernel 'NVRM: Xid (PCI:0000:42:00): 109'")   # and the message of the kernel
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from harness.sandbox import engine, lab
 from harness.sandbox.clients import Entry, Machine
 
 GPUS = gpus(["2684", "2684"])
-# A container's kernel is that of its machine. What the imitated one says stands in the journal under its name, and this finds it. Not by
-# boot: Debian 12's systemd shows the machine's own boot id to a unit that is kept from the kernel's settings.
+# A container has the kernel of its machine. The messages of the fake kernel are in the journal under its name, and this finds them. It
+# ignores the boot: Debian 12's systemd shows the machine's own boot id to a unit that has no access to the kernel's settings.
 JOURNALCTL = b"""#!/bin/sh
 for word; do
     shift
@@ -31,18 +31,18 @@ exec /usr/bin/journalctl "$@"
 
 
 def state(**changes: str | None) -> dict[str, Entry]:
-    """What NVML answers, as `Machine.put` takes it: with other facts by their whole names, of which None takes one away."""
+    """Return the state of NVML, as `Machine.put` takes it, with changed facts by their whole names. None removes a fact."""
     ((path, entry),) = table(GPUS).items()
     facts = dict(line.split("=", 1) for line in (entry.content or b"").decode().splitlines())
     others = {**facts, **{key.replace("__", "."): value for key, value in changes.items()}}
-    answers = {key: value for key, value in others.items() if value is not None}
-    return {path: Entry(fake_nvml.as_text(answers, 1 + len(changes)).encode())}
+    remaining = {key: value for key, value in others.items() if value is not None}
+    return {path: Entry(fake_nvml.as_text(remaining, 1 + len(changes)).encode())}
 
 
 def prepare(machine: Machine) -> None:
     imitate_driver(machine, GPUS)
     machine.put({"/usr/local/bin/journalctl": Entry(JOURNALCTL, mode=0o755)})
-    machine.must("logger --tag kernel 'Linux version, imitated'")
+    machine.must("logger --tag kernel 'Linux version, fake'")
 
 
 if __name__ == "__main__":

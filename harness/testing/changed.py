@@ -20,8 +20,10 @@ REACHED_BY = {
     "bare_metal:": (
         *(
             f"plugins/module_utils/{package}/"
-            for package in ("_bare_metal", "_manifest", "_backup", "_core", "_system")
+            for package in ("_bare_metal", "_manifest", "_backup", "_core", "_system", "_apt", "_docker")
         ),
+        "plugins/modules/bare_metal_",
+        "plugins/modules/machine_manifest",
         "playbooks/",
         "roles/backup/",
     ),
@@ -87,11 +89,13 @@ def lint(names: Sequence[str]) -> list[Stage]:
         ("words", "changed files use the words of CONTRIBUTING.md", ("codespell", "python -m harness words"), present),
     ]
     found = [
-        Stage(name, proves, stages.commands(*(" ".join([line, *files]) for line in lines)))
+        Stage(name, proves, stages.commands(*([*line.split(), *files] for line in lines)))
         for name, proves, lines, files in table
         if files
     ]
-    return [*found, *(stage for stage in stages.every_stage() if stage.name == "mypy" and python)]
+    whole = {"mypy"} if any(name.endswith(".py") for name in names) else set()
+    whole |= {"workflows"} if any(name.startswith((".github/", ".pre-commit")) for name in names) else set()
+    return [*found, *(stage for stage in stages.every_stage() if stage.name in whole)]
 
 
 def unit(tests: Sequence[str]) -> Callable[[Log], Tally]:
@@ -99,7 +103,7 @@ def unit(tests: Sequence[str]) -> Callable[[Log], Tally]:
 
 
 def plugins_of(names: Sequence[str]) -> bool:
-    return any(name.startswith(("plugins/modules/", "plugins/doc_fragments/", "roles/")) for name in names)
+    return any(name.startswith(("plugins/", "roles/")) for name in names)
 
 
 def pages(log: Log) -> Tally:

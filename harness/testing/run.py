@@ -144,6 +144,9 @@ def main(args: argparse.Namespace) -> int:
         print(f"error: no NVIDIA GPU here ({stages.GPU_DEVICE} is missing): nothing was tested", file=sys.stderr)
         return 1
     every_stage = stages.every_stage()
+    if args.changed is None and (args.roles or args.hosts):
+        print("error: --hosts and --roles belong to --changed: add --changed BASE", file=sys.stderr)
+        return 2
     names = selection.changed_files(args.changed or changed.default_base()) if args.changed is not None else []
     if args.roles:
         print(json.dumps(selection.select(names).roles))

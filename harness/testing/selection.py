@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.sandbox.lab import ROOT
+from harness.sandbox.lab import ROOT, Refusal
 
 NAMESPACE = "rigwright.workstation."
 IMPORTS = "ansible_collections." + NAMESPACE
@@ -36,6 +36,8 @@ READS_MORE = {
     "tests/unit/roles/test_units": ("plugins/module_utils", "roles"),
 }
 LONGEST_PATH = 200
+# Files that people read, and tests that nothing else uses.
+TEXT = re.compile(r"^(docs/.+\.md|changelogs/.+|[A-Z]+\.md|\.github/.+|tests/unit/(.+/)?test_\w+\.py)$")
 EVERY_TEST = re.compile(r"^tests/unit/(.+/)?(conftest\.py|support/unsafe_paths\.py)$")
 
 
@@ -51,30 +53,46 @@ def select(changed: Iterable[str], root: Path = ROOT) -> Selection:
     """Return what a change of these files, relative to *root*, can reach."""
     names = sorted(changed)
     unknown = next((name for name in names if not UNDERSTOOD.match(name) or EVERY_TEST.match(name)), "")
-    if unknown:
-        return Selection(all_unit_tests(root), all_roles(root), f"{unknown} concerns everything")
+    # What used a file that is gone can no longer be read from it.
+    gone = next((name for name in names if not (root / name).exists() and not TEXT.match(name)), "")
+    broken = next((name for name in names if name.endswith(".py") and not is_python(root / name)), "")
+    if unknown or gone or broken:
+        return Selection(all_unit_tests(root), all_roles(root), f"{unknown or gone or broken} concerns everything")
     paths = {root / name for name in names}
-    gone = {path for path in paths if not path.exists()}
-    # What imported a file that is gone was changed with it.
-    tests = [path for path in all_unit_tests(root) if path in paths or not closure(path, root).isdisjoint(paths - gone)]
+    tests = [path for path in all_unit_tests(root) if path in paths or not closure(path, root).isdisjoint(paths)]
     roles = [
         role
         for role in all_roles(root)
-        if not closure_of_role(role, root).isdisjoint(paths - gone)
+        if not closure_of_role(role, root).isdisjoint(paths)
         or any(name.startswith((f"roles/{role}/", f"molecule/{role}/")) for name in names)
     ]
     return Selection(tests, roles)
 
 
+def is_python(path: Path) -> bool:
+    """Return whether Python can read a file; a missing one counts."""
+    try:
+        ast.parse(path.read_bytes() if path.is_file() else "")
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
 def changed_files(base: str, root: Path = ROOT) -> list[str]:
-    """Return the files that differ from the commit at which *base* and this branch part, and those that git does not know yet."""
+    """Return the files that differ from the commit at which *base* and this branch part, and those that git does not know yet.
+
+    Raise Refusal when there is no such commit.
+    """
 
     def git(*options: str) -> list[str]:
-        return subprocess.check_output(["git", *options], cwd=root, text=True).splitlines()
+        return subprocess.check_output(["git", *options], cwd=root, text=True, stderr=subprocess.DEVNULL).split("\0")
 
-    start = git("merge-base", base, "HEAD")[0]
-    differing = git("diff", "--name-only", "--no-renames", start)
-    return sorted({*differing, *git("ls-files", "--others", "--exclude-standard")})
+    try:
+        start = git("merge-base", "--end-of-options", base, "HEAD")[0].strip()
+    except subprocess.CalledProcessError:
+        raise Refusal(f"--changed: git knows no commit {base!r}: name a branch or a commit") from None
+    differing = git("diff", "-z", "--name-only", "--no-renames", start)
+    return sorted({*differing, *git("ls-files", "-z", "--others", "--exclude-standard")} - {""})
 
 
 def all_unit_tests(root: Path = ROOT) -> list[Path]:
@@ -142,6 +160,11 @@ def closure_of_role(role: str, root: Path = ROOT) -> set[Path]:
         (path for path in tests if path.is_relative_to(root / "plugins")),
         lambda path: files_named_in_python(path, root),
     )
+    texts = [path.read_text() for path in (root / "molecule" / role).rglob("*") if path.suffix in (".py", ".yml")]
+    if any("playbooks/" in text for text in texts):
+        used |= files_below(root / "playbooks")
+    for name in {name for text in texts for name in re.findall(rf"{re.escape(NAMESPACE)}(\w+)", text)} - {role}:
+        used |= files_of_role(name, root) if (root / "roles" / name).is_dir() else set()
     return own | used | files_reached_by(role, root)
 
 

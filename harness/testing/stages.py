@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.testing import selection, tracing
@@ -156,12 +156,12 @@ def has_gpu() -> bool:
 # ---- The work of stages --------------------------------------------------------------------------------------------------
 
 
-def commands(*lines: str) -> Callable[[Log], Tally]:
+def commands(*lines: str | Sequence[str]) -> Callable[[Log], Tally]:
     """Return the work of a stage that passes when all these commands do."""
 
     def work(log: Log) -> Tally:
         for line in lines:
-            log.run(*line.split())
+            log.run(*(line.split() if isinstance(line, str) else line))
         return Tally(passed=1)
 
     return work

@@ -47,18 +47,33 @@ def _version() -> str:
     return str(yaml_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
 
 
-def _program(entry: str) -> str:
-    return base64.b64encode(bundle(entry)).decode()
+def _program(path: str, entry: str) -> str:
+    """Return the program for a path, as base64."""
+    try:
+        content = bundle(entry)
+    except ImportError as error:
+        raise AnsibleActionFail(
+            f"{path}: program: {entry} is no private module ({error}): name one below plugins/module_utils, as _backup.cli"
+        ) from error
+    return base64.b64encode(content).decode()
 
 
 def _secret_parts(item: dict[str, t.Any], text: str) -> list[str]:
     """Return the parts of a secret file that errors must not show: the values of data, or the lines of a text and their words."""
     if item.get("data") is not None:
-        parts = list(_leaves(item["data"]))
+        parts = [form for leaf in _leaves(item["data"]) for form in _written(leaf)]
     else:
         lines = [line.strip() for line in text.splitlines()]
         parts = lines + [word for line in lines for word in re.split(r"[\s\"',;:=]+", line)]
     return [word for word in parts if len(word) >= SECRET_FROM]
+
+
+def _written(leaf: str) -> list[str]:
+    """Return the forms in which a program may print a value: whole, by lines, and as JSON and TOML escape it."""
+    lines = [leaf, *(line.strip() for line in leaf.splitlines())]
+    return [
+        form for line in lines for form in (line, json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1])
+    ]
 
 
 def _leaves(data: t.Any) -> t.Iterator[str]:
@@ -82,11 +97,15 @@ class ActionModule(ActionBase):
         contents: dict[str, str] = {}
         programs: dict[str, str] = {}
         if request["state"] == "present":
-            programs = {item["path"]: _program(item["program"]) for item in request["files"] if item["program"]}
+            programs = {
+                item["path"]: _program(item["path"], item["program"])
+                for item in request["files"]
+                if item["program"] is not None and item["state"] != "absent"
+            }
             contents = {
                 item["path"]: self._render(item, task_vars or {})
                 for item in request["files"]
-                if item["state"] != "absent" and not item["program"]
+                if item["state"] != "absent" and item["program"] is None
             }
         secrets = [
             word

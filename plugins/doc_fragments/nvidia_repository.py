@@ -12,14 +12,14 @@ class ModuleDocFragment:
 options:
   repository:
     description:
-      - Another place of NVIDIA's repositories.
+      - A mirror of NVIDIA's repositories.
     type: dict
     default: {}
     suboptions:
       url:
-        description: Address that C(debian13/x86_64) and its like lie below.
+        description: Address of the folder that contains C(debian13/x86_64) and the other systems.
         type: str
       keyring_sha256:
-        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13), where it is not NVIDIA's or not known.
+        description: SHA-256 of the package C(cuda-keyring), by directory such as C(debian13). Needed if it is not NVIDIA's, or unknown.
         type: dict
 """

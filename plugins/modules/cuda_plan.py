@@ -11,7 +11,7 @@ module: cuda_plan
 short_description: Plan the CUDA toolkits of a host
 description:
   - Reads what is on the host (packages, driver, GPUs, free disk, alternatives) and returns what the role C(cuda) has to do, and why
-    it may not. Changes nothing itself.
+    a request is refused. Changes nothing itself.
   - Which toolkit needs which driver, and where packages come from, is data of the collection (C(docs/gpu_data.md)).
 version_added: 0.1.0
 author:
@@ -29,41 +29,41 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(absent) plans the removal of what the role installed.
     type: str
     choices: [present, absent]
     default: present
   source:
     description:
-      - Where toolkits come from. V(auto) takes NVIDIA's repository, unless the archive's own toolkit is all that is asked for.
+      - Where toolkits come from. V(auto) takes NVIDIA's repository, unless the request names only the archive's own toolkit.
     type: str
     choices: [auto, archive, cuda_repository]
     default: auto
   toolkits:
     description:
-      - Versions, such as V(13.0). Empty keeps what is there and works, and otherwise takes the newest that the driver fully
+      - Versions, such as V(13.0). Empty keeps an installed one that works, and otherwise takes the newest that the driver fully
         supports.
     type: list
     elements: str
     default: []
   default:
     description:
-      - The one of O(toolkits) that C(/usr/local/cuda) leads to. Empty takes the first.
+      - The version of O(toolkits) that C(/usr/local/cuda) leads to. Empty takes the first.
     type: str
     default: ""
   driver_branch:
     description:
-      - Branch of the driver to come. V(auto) takes the driver in use; without one, no toolkit is too new.
+      - Branch of a driver that is not installed yet. V(auto) takes the driver in use; without one, no toolkit is too new.
     type: str
     default: auto
   free_bytes:
     description:
-      - Room that each new toolkit needs, in bytes.
+      - Free space that each new toolkit needs, in bytes.
     type: int
     default: 10737418240
   ask_apt:
     description:
-      - Refuse what apt does not know. For use when NVIDIA's repository is set up and its index is fresh.
+      - Refuse packages that apt does not know. For use when NVIDIA's repository is set up and its index is fresh.
     type: bool
     default: false
 seealso:
@@ -95,12 +95,12 @@ toolkits:
   elements: str
   sample: ["13.0", "12.9"]
 default:
-  description: The version that is used when nobody says.
+  description: The version that sessions use by default.
   returned: success
   type: str
   sample: "13.0"
 root:
-  description: Where the one in use lies.
+  description: Directory of the toolkit in use.
   returned: success
   type: str
   sample: /usr/local/cuda
@@ -110,7 +110,7 @@ driver:
   type: str
   sample: 580.95.05
 requirements:
-  description: What is not as it has to be, as M(rigwright.workstation.require) takes it. With any, the plan is refused.
+  description: Requirements that are not met, as M(rigwright.workstation.require) takes them. With any, the plan is refused.
   returned: success
   type: list
   elements: dict
@@ -123,19 +123,19 @@ install:
   elements: str
   sample: [cuda-toolkit-13-0, g++]
 remove:
-  description: Packages to remove, with what was installed for their sake alone.
+  description: Packages to remove, with the packages that only they need.
   returned: success
   type: list
   elements: str
   sample: [cuda-nvcc-12-9, cuda-toolkit-12-9]
 brought:
-  description: NVIDIA's packages that the role answers for afterwards.
+  description: NVIDIA's packages that the role manages afterwards.
   returned: success
   type: list
   elements: str
   sample: [cuda-toolkit-13-0]
 unfinished:
-  description: Whether dpkg has to complete what it was about when it was cut short.
+  description: Whether dpkg has to complete interrupted work.
   returned: success
   type: bool
   sample: false

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cuda_repository
-short_description: Give apt NVIDIA's CUDA repository, or take it back
+short_description: Add NVIDIA's CUDA repository to apt, or remove it
 description:
-  - Installs the package C(cuda-keyring), which brings the repository's key, its source and a pin of priority 600, after its
-    SHA-256 has been checked.
-  - The repository has to answer with an index that apt trusts. Otherwise everything goes back, so that apt goes on working for
-    the rest of the host, and the failure names the repository and what apt said.
-  - Refused, also in check mode, is what apt would not take beside the host's other sources, as another C(Signed-By) for the same
-    address, which would end apt for the whole host.
+  - Checks the SHA-256 of the package C(cuda-keyring) and installs it. It has the repository's key, its source and a pin of
+    priority 600.
+  - The repository has to answer with an index that apt trusts. Otherwise everything is undone, so that apt keeps working for
+    the rest of the host. The message names the repository and the error of apt.
+  - Refuses, also in check mode, what apt would not accept together with the host's other sources, such as another C(Signed-By) for
+    the same address. With that, every call of apt on the host would fail.
   - Waits up to 300 seconds for other processes that hold a lock of apt or dpkg.
-  - Several roles may use it on one host. With the last of them what this module has set up goes, and a source of the same name
-    that was there before comes back.
+  - Several roles may use it on one host. The last of them removes what this module has set up, and restores a source of the same
+    name that existed before.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -34,7 +34,7 @@ attributes:
 options:
   user:
     description:
-      - Who relies on the repository, usually the name of the role. It is no account of the system.
+      - Name of the user of the repository, usually the role. It is no account of the system.
     type: str
     required: true
   state:
@@ -66,7 +66,7 @@ options:
     type: str
   timeout:
     description:
-      - Give a silent server up after so many seconds.
+      - Seconds to wait for a server that does not answer.
     type: int
     default: 30
 seealso:
@@ -86,7 +86,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 source:
-  description: The source file of the repository. With O(state=absent), the one that stays, or comes back.
+  description: The source file of the repository. With O(state=absent), the one that stays or is restored.
   returned: success
   type: str
   sample: /etc/apt/sources.list.d/cuda-debian13-x86_64.list

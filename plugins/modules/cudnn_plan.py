@@ -10,7 +10,8 @@ DOCUMENTATION = r"""
 module: cudnn_plan
 short_description: Plan cuDNN for the CUDA toolkits of a host
 description:
-  - Reads which CUDA toolkits are on the host and returns what the role C(cudnn) has to do, and why it may not. Changes nothing itself.
+  - Reads which CUDA toolkits are on the host. Returns what the role C(cudnn) has to do, and why a request is refused.
+  - Changes nothing itself.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -27,7 +28,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(absent) plans the removal of what the role installed.
     type: str
     choices: [present, absent]
     default: present
@@ -55,7 +56,7 @@ options:
     default: {}
   ask_apt:
     description:
-      - Refuse what apt does not know. For use when NVIDIA's repository is set up and its index is fresh.
+      - Refuse packages that apt does not know. For use when NVIDIA's repository is set up and its index is fresh.
     type: bool
     default: false
 seealso:
@@ -84,7 +85,7 @@ majors:
   elements: int
   sample: [13]
 requirements:
-  description: What is not as it has to be, as M(rigwright.workstation.require) takes it. With any, the plan is refused.
+  description: Requirements that are not met, as M(rigwright.workstation.require) takes them. With any, the plan is refused.
   returned: success
   type: list
   elements: dict
@@ -96,19 +97,19 @@ install:
   elements: str
   sample: [cudnn9-cuda-13]
 remove:
-  description: Packages to remove, with what was installed for their sake alone.
+  description: Packages to remove, with the packages that only they need.
   returned: success
   type: list
   elements: str
   sample: []
 brought:
-  description: NVIDIA's packages that the role answers for afterwards.
+  description: NVIDIA's packages that the role manages afterwards.
   returned: success
   type: list
   elements: str
   sample: [cudnn9-cuda-13]
 unfinished:
-  description: Whether dpkg has to complete what it was about when it was cut short.
+  description: Whether dpkg has to complete interrupted work.
   returned: success
   type: bool
   sample: false

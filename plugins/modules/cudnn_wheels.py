@@ -14,7 +14,7 @@ description:
     listed, and unpacks them under C(/opt/cudnn).
   - The first wheel is the default. Compilers, linkers and C(pkg-config) find it through links in C(/usr/local).
   - Each step is a rename. Until a wheel is complete, what was installed before stays in use.
-  - What else lies in C(/opt/cudnn) stays. Where it has a name that is needed, the module says so and stops.
+  - Other files in C(/opt/cudnn) stay. If one has a name that is needed, the module fails and names it.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -30,7 +30,7 @@ attributes:
 options:
   wheels:
     description:
-      - What should be there, the default first. Everything else that this module has installed is removed; an empty list removes all.
+      - The wheels to install, the default first. All others that this module has installed are removed. An empty list removes all.
     type: list
     elements: dict
     required: true

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_host_info
-short_description: Tell which GPUs a host has, which driver, and what a change of driver would meet
+short_description: Gather facts about GPUs and driver of a host, and about what a change of driver depends on
 description:
   - Reads files below C(/proc), C(/sys), C(/boot), C(/var/lib) and C(/etc). It needs no driver, and the only program that it
     runs is C(apt-cache policy), of the sources and of packages.
-  - What cannot be told is empty, or null where it would be a boolean.
+  - An unknown value is empty, or null for a boolean.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -36,11 +36,11 @@ notes:
 """
 
 EXAMPLES = r"""
-- name: Look at GPUs, driver and kernels
+- name: Gather facts about GPUs, driver and kernels
   rigwright.workstation.gpu_host_info:
   register: gpu_host
 
-- name: Say when a reboot is due
+- name: Show when a reboot is due
   ansible.builtin.debug:
     msg: "The module is {{ gpu_host.driver.loaded }}, the libraries are {{ gpu_host.driver.library }}: reboot"
   when: gpu_host.driver.matches is false
@@ -164,7 +164,7 @@ kernels:
       description: What C(uname -r) says.
       type: str
     upstream:
-      description: The version of kernel.org, as far as the package or the kernel tells it.
+      description: The version of kernel.org, as far as the package or the kernel names it.
       type: str
     running:
       description: Whether it runs.
@@ -196,8 +196,8 @@ packages:
 package_source:
   description:
     - Where the driver comes from. V(none), V(archive), V(cuda_repository), V(other) for another repository, V(unknown) for one
-      that no source has any more where no pin tells it either, V(run) for a C(.run) file, or V(mixed).
-    - V(foreign) stands for libraries that no package brought, as where a container's host lends its driver.
+      that no source has any more and no pin identifies, V(run) for a C(.run) file, or V(mixed).
+    - V(foreign) stands for libraries of no package, such as those that a container gets from its host.
   returned: always
   type: str
 available:

@@ -90,6 +90,7 @@ import grp
 import pwd
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import (
     Members,
@@ -101,19 +102,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.grou
 
 
 def read_members(name: str) -> Members:
-    try:
-        return sorted(grp.getgrnam(name).gr_mem)
-    except KeyError:
-        return None
-
-
-def is_user(name: str) -> bool:
-    # One by one: a directory service may know users that it does not list.
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
+    """Return the members that a group lists; None for a group that does not exist."""
+    return accounts.members_of(name) if accounts.group(name) else None
 
 
 def find_primary(names: list[str]) -> list[str]:
@@ -149,7 +139,7 @@ def main() -> None:
 def run(module: AnsibleModule) -> None:
     groups = module.params["groups"]
     faults = find_problems(groups)
-    unknown = [user for user in named_users(groups) if not is_user(user)]
+    unknown = [user for user in named_users(groups) if not accounts.user(user)]
     current = {group["name"]: read_members(group["name"]) for group in groups}
     wanted = plan(current, groups)
     faults += find_primary([name for name in wanted if wanted[name] is None and current[name] is not None])

@@ -10,9 +10,9 @@ DOCUMENTATION = r"""
 module: nvidia_driver_key
 short_description: Ask the firmware to trust the key that signs the NVIDIA module
 description:
-  - With Secure Boot the kernel loads only modules that are signed with a key which the firmware trusts. This hands the key of DKMS to
-    C(mokutil). At the next boot a person confirms it at the console, with a password.
-  - Asks each time that it is run. M(rigwright.workstation.nvidia_driver_plan) tells whether asking is due.
+  - With Secure Boot the kernel loads only modules that are signed with a key which the firmware trusts. This module hands the key
+    of DKMS to C(mokutil). At the next boot a person confirms it at the console, with a password.
+  - Asks each time that it is run. M(rigwright.workstation.nvidia_driver_plan) says whether that is due.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -25,11 +25,11 @@ attributes:
     support: none
 options:
   certificate:
-    description: The certificate of the key. In check mode it may not be there yet.
+    description: The certificate of the key. In check mode it possibly does not exist yet.
     type: path
     required: true
   password:
-    description: What the person types at the console. It never stands in the arguments of a command.
+    description: Password that the person types at the console. No command has it in its arguments.
     type: str
     required: true
 seealso:

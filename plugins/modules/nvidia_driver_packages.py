@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_driver_packages
-short_description: Change the packages of the NVIDIA driver, or have the previous ones back
+short_description: Change the packages of the NVIDIA driver, or restore the previous ones
 description:
   - Carries out the transaction that M(rigwright.workstation.nvidia_driver_plan) has planned. The old branch goes and the new one comes
     within one call of apt, and what was there is kept as packages first.
@@ -28,10 +28,10 @@ options:
   state:
     description:
       - V(present) carries O(change) out and sets the holds.
-      - V(settled) ends what an earlier run left. A change that was cut short is completed or taken back, and one that has been booted
-        is accepted or taken back. Packages that dpkg has begun with and not finished are finished, and O(unfinished) have to be.
-      - V(absent) removes O(going), restores the driver that the role once replaced, and lifts its holds. Libraries and kernels that came
-        newer along with a driver stay as they are by now.
+      - V(settled) completes what an earlier run left. An interrupted change is completed or taken back. A change that the host has booted
+        with is accepted or taken back. dpkg finishes the packages that it has begun. O(unfinished) have to be finished afterwards.
+      - V(absent) removes O(going), restores the driver that the role once replaced, and lifts its holds. Libraries and kernels that became
+        newer with a driver stay as they are.
     type: str
     choices: [present, settled, absent]
     default: present
@@ -50,8 +50,8 @@ options:
     default: []
   unfinished:
     description:
-      - Packages that dpkg has to finish with V(settled), as the plan returns them. Of the driver it need not be, where O(change) follows,
-        which takes its place.
+      - Packages that dpkg has to finish with V(settled), as the plan returns them. Those of the driver are exempt if O(change) follows,
+        which replaces them.
     type: list
     elements: str
     default: []

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_driver_plan
-short_description: Plan the NVIDIA driver of a host, and see whether it is as planned
+short_description: Plan the NVIDIA driver of a host, and check whether it is as planned
 description:
   - Reads GPUs, kernels, packages and what is loaded (M(rigwright.workstation.gpu_host_info)), chooses source, branch, module flavour and
-    scope where nobody has, asks C(apt-get --simulate) what the change would come to, and returns what makes the host so, for
+    scope if the user names none, simulates the change with C(apt-get --simulate), and returns what the role has to do, for
     M(rigwright.workstation.require), M(rigwright.workstation.nvidia_driver_packages), M(rigwright.workstation.config_files) and
     M(rigwright.workstation.systemd_units). Changes nothing itself.
   - Which driver serves which GPU is data of the collection (C(docs/gpu_data.md)).
@@ -30,12 +30,12 @@ attributes:
       - Nothing is ever changed.
 options:
   state:
-    description: Whether the host has the driver, or what the role brought is given back.
+    description: Desired state. V(present) installs the driver, V(absent) restores what the role changed.
     type: str
     choices: [present, absent]
     default: present
   host_name:
-    description: What the host is called in messages.
+    description: Name of the host in messages.
     type: str
     default: this host
   source:
@@ -55,7 +55,7 @@ options:
     type: str
     default: auto
   gpus:
-    description: PCI device ids to plan for instead of the cards that are there.
+    description: PCI device ids to plan for instead of the installed cards.
     type: list
     elements: str
     default: []
@@ -69,19 +69,19 @@ options:
     type: bool
     default: true
   upgrade:
-    description: Whether the newest release of the branch, and the newest kernel, are installed. Refreshes apt's lists but in check mode.
+    description: Whether to install the newest release of the branch and the newest kernel. Refreshes apt's lists, except in check mode.
     type: bool
     default: false
   interrupt:
-    description: Whether the driver may change while programs use the GPU.
+    description: Whether the driver is allowed to change while programs use the GPU.
     type: bool
     default: false
   ignore_build_failures:
-    description: Whether a driver that is known not to build for the kernel is tried.
+    description: Whether to try a driver that is known not to build for the kernel.
     type: bool
     default: false
   free_bytes:
-    description: Room that a change needs, in bytes.
+    description: Free space that a change needs, in bytes.
     type: int
     default: 10737418240
   module_options:
@@ -138,7 +138,7 @@ reasons:
   elements: str
   sample: ["branch 580: long term branch, supported until 2028-06"]
 requirements:
-  description: What has to be so, as M(rigwright.workstation.require) takes it.
+  description: Requirements, as M(rigwright.workstation.require) takes it.
   returned: always
   type: list
   elements: dict
@@ -175,7 +175,7 @@ unsettled:
   type: bool
   sample: false
 unfinished:
-  description: Packages that dpkg has begun with and not finished. Those of the driver always, others where apt would come to them as well.
+  description: Packages that dpkg has begun and not finished. Those of the driver always, others if apt would finish them as well.
   returned: always
   type: list
   elements: str
@@ -198,19 +198,19 @@ directories:
   elements: dict
   sample: []
 files:
-  description: What apt, its helpers and the persistence daemon are told once the packages are as planned.
+  description: Configuration of apt, its helpers and the persistence daemon, for when the packages are as planned.
   returned: always
   type: list
   elements: dict
   sample: [{path: /etc/apt/apt.conf.d/52rigwright-nvidia-driver, content: "Unattended-Upgrade::Package-Blacklist {};\n"}]
 modprobe_files:
-  description: What modprobe is told, as M(rigwright.workstation.config_files) takes it.
+  description: Configuration of modprobe, as M(rigwright.workstation.config_files) takes it.
   returned: always
   type: list
   elements: dict
   sample: [{path: /etc/modprobe.d/rigwright-nvidia-driver.conf, content: "blacklist nouveau\n"}]
 initramfs_kernel:
-  description: The kernel that boots next, whose initramfs holds a copy of what modprobe is told; empty when it has none.
+  description: The kernel that boots next, whose initramfs has a copy of the configuration of modprobe; empty if it has none.
   returned: always
   type: str
   sample: 6.1.0-32-amd64
@@ -248,7 +248,7 @@ findings:
   elements: dict
   sample: [{id: nvidia_driver.reboot, status: pass, evidence: no reboot is due, remedy: ""}]
 proofs:
-  description: What the role promises, and whether it is so.
+  description: What the role promises, and whether the host fulfils it.
   returned: always
   type: list
   elements: dict

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 module: samba_directories
 short_description: Have the directories of shares belong to whom they should
 description:
-  - Sets owner, group, mode and default ACL of the top directories of shares in one run. What lies in them is not touched.
+  - Sets owner, group, mode and default ACL of the top directories of shares in one run. Their content is not touched.
   - A directory that is no longer listed gets back what it had. One whose disk is not mounted is left alone, in both directions, and the
     directory below an empty mount point is never made.
 version_added: 0.1.0
@@ -32,7 +32,7 @@ options:
     required: true
     suboptions:
       path:
-        description: Path of the directory, on which no link lies. Whoever may write above it could have one lead to what is not theirs.
+        description: Path of the directory, without links. A user who can write above it could redirect a link to files of others.
         type: path
         required: true
       owner:
@@ -88,7 +88,7 @@ RECORD = directories.RECORD
 
 
 def read_record() -> dict[str, directories.Original]:
-    """:raises KeyError, TypeError, ValueError: the record is damaged."""
+    """Return the record."""
     if not os.path.exists(RECORD):
         return {}
     with open(RECORD, encoding="utf-8") as file:
@@ -136,20 +136,20 @@ def run(module: AnsibleModule) -> None:
     links = [path for path in wanted if os.path.realpath(path) != path]
     if links:
         module.fail_json(
-            msg=f"`directories`: a link stands in {', '.join(links)}. Name the path that it leads to. Nothing was changed."
+            msg=f"`directories`: a link is in {', '.join(links)}. Name the path that it leads to. Nothing was changed."
         )
-    found = directories.look(wanted, record)
+    found = directories.read_all(wanted, record)
     plan = directories.plan(found, wanted, record)
     if not module.check_mode:
-        # First on record: what a run that is cut short has changed is given back one day.
+        # The record comes first, so that an interrupted run can still be undone.
         if plan.record.keys() - record.keys():
             write_record({**record, **plan.record})
         for path, state in plan.states.items():
             try:
-                directories.write(path, found[path], state)
+                directories.write(path, state)
             except OSError as error:
                 module.fail_json(
-                    msg=f"{path} cannot become {state.words()}: {error.strerror}. Look at its file system."
+                    msg=f"{path} cannot become {state.describe()}: {error.strerror}. Check its file system."
                 )
         if plan.record != record:
             write_record(plan.record)
@@ -157,8 +157,8 @@ def run(module: AnsibleModule) -> None:
         changed=bool(plan.states),
         changed_paths=sorted(plan.states),
         diff={
-            "before": "".join(f"{path}: {found[path].words()}\n" for path in sorted(plan.states)),
-            "after": "".join(f"{path}: {plan.states[path].words()}\n" for path in sorted(plan.states)),
+            "before": "".join(f"{path}: {found[path].describe()}\n" for path in sorted(plan.states)),
+            "after": "".join(f"{path}: {plan.states[path].describe()}\n" for path in sorted(plan.states)),
         },
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: samba_plan
-short_description: Plan Samba on a host, and refuse what nobody should serve
+short_description: Plan Samba on a host, and refuse unsafe requests
 description:
   - Reads what is on the host (packages, users, disks, Samba's modules and its database), and returns what the role C(samba) has to do, and
     why it may not. Changes nothing itself.
@@ -30,7 +30,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(absent) plans to restore what the role changed.
     type: str
     choices: [present, absent]
     default: present
@@ -41,7 +41,7 @@ options:
     default: WORKGROUP
   server_string:
     description:
-      - What clients are told of the host.
+      - Description of the host that clients show.
     type: str
     default: ""
   min_protocol:
@@ -62,13 +62,13 @@ options:
     default: 445
   networks:
     description:
-      - Networks whose hosts may come, beside the host itself.
+      - Allowed client networks, in addition to the host itself.
     type: list
     elements: str
     default: []
   allowed_roots:
     description:
-      - Directories in which shares may lie.
+      - Directories that may contain shares.
     type: list
     elements: str
     default: [/data, /srv, /home, /mnt, /media, /scratch]
@@ -94,7 +94,7 @@ options:
         type: str
         required: true
       comment:
-        description: What clients are told of it.
+        description: Comment that clients show.
         type: str
         default: ""
       valid_users:
@@ -112,7 +112,7 @@ options:
         type: bool
         default: true
       browseable:
-        description: Whether it stands in the list of shares.
+        description: Whether clients see it in the list of shares.
         type: bool
         default: true
       guest_ok:
@@ -220,17 +220,17 @@ installed:
   returned: success
   type: bool
 requirements:
-  description: What is not as it has to be, as M(rigwright.workstation.require) takes it.
+  description: Problems of the request, as M(rigwright.workstation.require) takes it.
   returned: success
   type: list
   elements: dict
   sample: [{ok: false, variable: samba_shares (all), problem: "shares / where the system itself lies", remedy: "share ..."}]
 findings:
-  description: What there is to say, as M(rigwright.workstation.finding) takes it.
+  description: Findings, as M(rigwright.workstation.finding) takes it.
   returned: success
   type: list
   elements: dict
-  sample: [{id: samba.disks, status: pass, evidence: "every share that lies on a disk has it", remedy: "mount ..."}]
+  sample: [{id: samba.disks, status: pass, evidence: "every share on a disk has it", remedy: "mount ..."}]
 install:
   description: Packages to install.
   returned: success
@@ -261,7 +261,7 @@ ports:
   elements: dict
   sample: [{port: 445, protocol: tcp}]
 interfaces:
-  description: The network interfaces whose addresses lie in O(networks).
+  description: The network interfaces with addresses in O(networks).
   returned: success
   type: list
   elements: str
@@ -275,7 +275,7 @@ macos:
   returned: success
   type: bool
 units:
-  description: What M(rigwright.workstation.systemd_units) has to bring about; with O(state=absent), once the files are given back.
+  description: What M(rigwright.workstation.systemd_units) has to bring about; with O(state=absent), once the files are restored.
   returned: success
   type: list
   elements: dict
@@ -299,11 +299,11 @@ directories:
   elements: dict
   sample: [{path: /data/datasets, group: ml, mode: "2775", default_acl: true, mount: /data}]
 directories_due:
-  description: Whether it has something to do.
+  description: Whether M(rigwright.workstation.samba_directories) has changes to make.
   returned: success
   type: bool
 users_due:
-  description: Whether M(rigwright.workstation.samba_users) has something to do.
+  description: Whether M(rigwright.workstation.samba_users) has changes to make.
   returned: success
   type: bool
 mounts:
@@ -313,238 +313,10 @@ mounts:
   sample: {/data/datasets: /data}
 """
 
-import grp
-import json
 import os
-import pwd
-import tempfile
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._samba import checks as samba_plan
-from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, directories, users
-from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as host
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show
-
-ROOT = "/"
-BEFORE = "/var/lib/rigwright_samba/before.json"
-TESTPARM = "/usr/bin/testparm"
-SMBD = "/usr/sbin/smbd"
-PDBEDIT = "/usr/bin/pdbedit"
-MODULES = "/usr/lib/*/samba/vfs"
-TEXT_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
-
-
-class Planner:
-    """One request, weighed against what the host is."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        # Whoever is asked for as JSON is a list of dictionaries; the role's argument spec has seen to what stands in them.
-        self.params: dict[str, t.Any] = {**module.params, "users": json.loads(module.params["users"])}
-        self.host = host.Host(ROOT)
-        self.installed = os.path.exists(TESTPARM) and os.path.exists(SMBD)
-        self.planned: dict[str, t.Any] = module.params["planned"] if module.check_mode else {}
-        self.coming = [row["target"] for row in self.planned.get("mounts") or []]
-        self.networks = samba_plan.networks_of(self.params)
-
-    def run(self) -> dict[str, t.Any]:
-        present = self.params["state"] == "present"
-        wrong = list(samba_plan.faults(self.params)) if present else []
-        wrong += users.faults(self.params["users"], self._uids()) if present else []
-        mounts = self._mounts()
-        windows = self.params["discovery"] == "wsdd" or (self.params["discovery"] == "auto" and bool(self.networks))
-        macos = config.macos(self.params) and bool(self.networks)
-        texts = self._texts(mounts)
-        # What is wrong by itself is not tried: testparm would only say so again.
-        seen = self._look(mounts, "".join(texts) if not wrong else "")
-        wrong += samba_plan.host_faults(self.params, seen) if present else []
-        known = self._before_on_record()
-        before = known or (self._before_now() if present else None)
-        wanted = self._directories(mounts, seen.real) if present else []
-        return {
-            "installed": self.installed,
-            "requirements": wrong,
-            "findings": samba_plan.findings(self.params, seen),
-            "install": self._missing(windows, macos) if present else [],
-            "before": json.dumps(before, sort_keys=True),
-            "before_due": present and not known,
-            "smb_conf": texts[0],
-            "listen": texts[1],
-            "ports": host.ports(self.params["port"], windows, macos),
-            "interfaces": self.host.interfaces(self.networks),
-            "windows": windows,
-            "macos": macos,
-            **host.units(
-                self.params, before, windows, macos, seen.connected, self.host.exists(host.drop_in(self.params))
-            ),
-            "connected": list(seen.connected),
-            "directories": wanted,
-            "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
-            "users_due": self._users_due(seen, wrong),
-            "mounts": mounts,
-        }
-
-    def _uids(self) -> dict[str, int]:
-        named = {user["name"] for user in self.params["users"]}
-        named |= {share["owner"] for share in self.params["shares"] if share["owner"]}
-        found = {}
-        for name in named:
-            try:
-                found[name] = pwd.getpwnam(name).pw_uid
-            except KeyError:
-                continue
-        return found
-
-    def _groups(self) -> list[str]:
-        """Those of the request that the host has; asked one by one, as a directory service may not list its own."""
-        named = {
-            word.lstrip("@")
-            for share in self.params["shares"]
-            for word in (*share["valid_users"], *share["write_list"], share["group"] or "")
-            if word.startswith("@") or word == share["group"]
-        }
-        found = [name for name in named if name in (self.planned.get("groups") or [])]
-        for name in named - {*found}:
-            try:
-                found.append(grp.getgrnam(name).gr_name)
-            except KeyError:
-                continue
-        return found
-
-    def _mounts(self) -> dict[str, str]:
-        points = [*self.host.mount_points(), *self.coming]
-        required = config.mounts_required(self.host.text(config.CONFIGURATION))
-        found = {
-            share["path"]: samba_plan.mount_for(share, os.path.realpath(share["path"]), points, required)
-            for share in self.params["shares"]
-        }
-        return {path: mount for path, mount in found.items() if mount}
-
-    def _texts(self, mounts: t.Mapping[str, str]) -> tuple[str, str]:
-        """smb.conf without its first comment and its sockets, and these."""
-        sections = [config.text_of("global", config.global_section(self.params, self.networks))]
-        sections += [
-            config.text_of(share["name"], config.share_section(self.params, share, mounts.get(share["path"], "")))
-            for share in self.params["shares"]
-        ]
-        return "\n".join(sections), config.text_of("global", config.listen_section(self.params))
-
-    def _look(self, mounts: t.Mapping[str, str], text: str) -> samba_plan.Seen:
-        paths = {share["path"] for share in self.params["shares"]} | set(self.params["allowed_roots"])
-        tried = self._try(text) if text and self.installed and self.params["state"] == "present" else {}
-        return samba_plan.Seen(
-            uids=self._uids(),
-            groups=self._groups(),
-            real={path: os.path.realpath(path) for path in paths},
-            links={path: link for path in paths if (link := host.foreign_link(path))},
-            directories=[path for path in paths if os.path.isdir(path)],
-            mounts=mounts,
-            mounted=[mount for mount in set(mounts.values()) if mount in self.coming or os.path.ismount(mount)],
-            modules=self.host.vfs_modules(MODULES) if self.installed else None,
-            accounts=self._accounts(),
-            record=self._record(users.RECORD) or (),
-            connected=self.host.connected(self.params["port"]),
-            check=self.module.check_mode,
-            planned=[*(self.planned.get("directories") or []), *self.coming],
-            **tried,
-        )
-
-    def _try(self, text: str) -> dict[str, t.Any]:
-        """What testparm makes of the configuration."""
-        with tempfile.NamedTemporaryFile("w", prefix="rigwright_samba_", suffix=".conf", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            rc, out, err = self.module.run_command(
-                [TESTPARM, "-s", "--suppress-prompt", file.name], environ_update=TEXT_ENVIRONMENT
-            )
-        said = [line for line in err.splitlines() if line and not line.startswith(("Load smb", "Loaded services"))]
-        return {
-            "unknown": config.unknown_parameters(err),
-            "doors": config.open_doors(config.read_sections(out)),
-            "refused": "; ".join(said[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
-        }
-
-    def _accounts(self) -> dict[str, users.Account]:
-        if not os.path.exists(PDBEDIT):
-            return {}
-        rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"], environ_update=TEXT_ENVIRONMENT)
-        return users.parse_accounts(out) if rc == 0 else {}
-
-    def _record(self, path: str) -> t.Any:
-        """What an earlier run has left; one that is damaged is for the module whose it is to refuse."""
-        try:
-            return json.loads(self.host.text(path) or "null")
-        except ValueError:
-            return None
-
-    def _users_due(self, seen: samba_plan.Seen, wrong: t.Sequence[t.Any]) -> bool:
-        wanted = self.params["users"] if self.params["state"] == "present" else []
-        if wrong or not self.installed:
-            return bool(wanted)
-        plan = users.plan(seen.accounts, wanted, seen.record)
-        return bool(plan.changes) or list(plan.record) != sorted(seen.record)
-
-    def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
-        return [
-            {
-                "path": real[share["path"]],
-                "owner": share["owner"],
-                "group": share["group"],
-                "mode": share["mode"],
-                "default_acl": share["default_acl"],
-                "mount": mounts.get(share["path"], ""),
-            }
-            for share in self.params["shares"]
-            if share["owner"] or share["group"] or share["mode"] or share["default_acl"]
-        ]
-
-    def _directories_due(self, entries: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
-        try:
-            record = directories.load(self._record(directories.RECORD) or {})
-        except (KeyError, TypeError, ValueError):
-            return True
-        wanted = directories.wanted_of(entries, self.planned.get("groups") or [])
-        plan = directories.plan(directories.look(wanted, record), wanted, record)
-        return bool(plan.states) or plan.record != record
-
-    def _missing(self, windows: bool, macos: bool) -> list[str]:
-        packages = self.params["packages"]
-        hashes = any(user.get("nt_hash") for user in self.params["users"])
-        wanted = [
-            *packages["server"],
-            *(packages["windows"] if windows else ()),
-            *(packages["macos"] if macos else ()),
-            *(packages["hashes"] if hashes else ()),
-        ]
-        _rc, out, _err = self.module.run_command(
-            ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *wanted],
-            environ_update=TEXT_ENVIRONMENT,
-        )
-        there = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
-        return [name for name in wanted if name not in there]
-
-    def _before_on_record(self) -> host.Before | None:
-        """What the host was before the role; None where the role never was."""
-        known = self._record(BEFORE)
-        is_whole = isinstance(known, dict) and {"installed", "units"} <= known.keys()
-        return t.cast("host.Before", known) if is_whole else None
-
-    def _before_now(self) -> host.Before:
-        names = host.unit_names(self.params)
-        _rc, out, _err = self.module.run_command(
-            ["systemctl", "show", "--property=Id,Names,LoadState,ActiveState,UnitFileState", *names],
-            environ_update=TEXT_ENVIRONMENT,
-        )
-        shown = parse_show(out, names)
-        there = {name: one for name, one in shown.items() if one["LoadState"] == ["loaded"]}
-        return {
-            "installed": self.installed,
-            "units": {
-                name: {"enabled": one["UnitFileState"] == ["enabled"], "active": one["ActiveState"] == ["active"]}
-                for name, one in there.items()
-            },
-        }
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.plan import Planner
 
 
 def main() -> None:

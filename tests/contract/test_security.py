@@ -56,7 +56,7 @@ WRITERS = {
         PRIVATE,
     ),
     **dict.fromkeys(("_bare_metal/backup.py", "_bare_metal/apply.py"), "a live system, where only root logs in"),
-    **dict.fromkeys(("_samba/directories.py", "_storage/directories.py"), "descriptors, not paths"),
+    **dict.fromkeys(("_core/acl.py", "_storage/directories.py"), "descriptors, not paths"),
     "_core/atomic.py": "for its callers; the name of what is unfinished is new and its own",
     "_backup/placement.py": "descriptors of a directory that only root writes",
     **dict.fromkeys(

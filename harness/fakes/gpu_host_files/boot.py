@@ -1,6 +1,6 @@
-"""What the kernel of a machine with an NVIDIA GPU would show, made at each boot of a sandbox host. See harness/fakes/gpu_host.py.
+"""Show what the kernel of a machine with an NVIDIA GPU would show, at each boot of a sandbox host. See harness/fakes/gpu_host.py.
 
-Runs on the host as the unit rigwright-imitated-gpu.service, with Python's standard library. What it prints are the kernel's words.
+Runs on the host as the unit rigwright-imitated-gpu.service, with Python's standard library. It prints messages of the kernel.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PROC = Path("/proc/driver")
 OPEN = "NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@imitation)  Thu Jan  1 00:00:00 UTC 2026"
 CLOSED = "NVIDIA UNIX x86_64 Kernel Module  {}  Thu Jan  1 00:00:00 UTC 2026"
 
-# The numbers of /dev/null: with others nobody could hold a device open, since no driver answers.
+# The numbers of /dev/null: with others no process could hold a device open, since no driver answers.
 NULL = (1, 3)
-# Of a driver that was there before, the devices are told apart, also by control groups. These majors are for local use, so no driver of
-# this machine answers them (Documentation/admin-guide/devices.txt); NVIDIA's own are 195 and one that the kernel chooses.
+# The devices of an installed driver are distinct, also for control groups. These majors are for local use, so no driver of this machine
+# answers them (Documentation/admin-guide/devices.txt); NVIDIA's own are 195 and one that the kernel chooses.
 MAJORS = {"nvidia": 60, "nvidia-uvm": 61, "nvidia-caps": 62}
 CONTROL = {
     "nvidiactl": ("nvidia", 255),
@@ -50,7 +50,7 @@ def write(folder: Path, files: dict[str, object]) -> None:
 
 
 def add_layer(target: Path) -> None:
-    """Let files be added to a folder of sysfs. They lie in memory."""
+    """Let files be added to a folder of sysfs. They are in memory."""
     upper, work = (STATE / target.name / part for part in ("upper", "work"))
     upper.mkdir(parents=True)
     work.mkdir()
@@ -58,12 +58,12 @@ def add_layer(target: Path) -> None:
 
 
 def boot_kernel() -> str | None:
-    """The newest installed kernel, which a boot loader takes. None when there is none: then the container's own goes on running."""
+    """Choose the newest installed kernel, as a boot loader does. None if there is none: then the container's own keeps running."""
     versions = run("sh", "-c", "linux-version list | linux-version sort").split()
     if not versions:
         return None
     write(STATE, {"osrelease": versions[-1]})
-    mount("--bind", str(STATE / "osrelease"), "/proc/sys/kernel/osrelease")  # uname.so tells it to programs
+    mount("--bind", str(STATE / "osrelease"), "/proc/sys/kernel/osrelease")  # programs see it by uname.so
     return versions[-1]
 
 
@@ -94,14 +94,14 @@ def add_device(gpu: dict[str, str]) -> None:
 
 
 def matching_modules(kernel: str, gpu: dict[str, str]) -> dict[str, list[str]]:
-    """The modules that udev would load for this device: `{name: [path, option, ...]}`. modprobe knows the blacklists and options."""
+    """Return the modules that udev would load for this device: `{name: [path, option, ...]}`. modprobe knows the blacklists and options."""
     lines = run("modprobe", "--set-version", kernel, "--use-blacklist", "--show-depends", modalias(gpu)).splitlines()
     loads = [line.split()[1:] for line in lines if line.startswith("insmod ")]
     return {Path(load[0]).name.split(".")[0]: load for load in loads}
 
 
 def why_not(kernel: str, about: dict[str, str], refuses: dict[str, str]) -> str | None:
-    """The kernel's words when a module would not load."""
+    """Return the kernel's message when a module would not load."""
     magic = about["vermagic"].split()[0]
     if magic != kernel:
         return f"nvidia: version magic '{magic}' should be '{kernel}'"
@@ -148,7 +148,7 @@ def load(
         }
         lines = (f"{name + ':':16} {value}" for name, value in information.items())
         write(PROC / "nvidia/gpus" / gpu["address"], {"information": "\n".join(lines)})
-    os.umask(0)  # everybody may open a GPU
+    os.umask(0)  # every user is allowed to open a GPU
     for name, numbers in (nodes or null_nodes(gpus)).items():
         os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(*numbers))
     print(f"NVRM: loading {banner}")
@@ -162,7 +162,7 @@ def bind(gpus: list[dict[str, str]], driver: str) -> None:
 
 
 def mig_minors(count: int) -> dict[str, int]:
-    """The numbers of MIG's capabilities, which the driver gives to all instances that these GPUs could have."""
+    """Return the numbers of MIG's capabilities, which the driver gives to all instances that these GPUs could have."""
     names = ["config", "monitor"]
     for gpu in range(count):
         for instance in range(15):
@@ -172,7 +172,7 @@ def mig_minors(count: int) -> dict[str, int]:
 
 
 def load_driver(gpus: list[dict[str, str]], version: str) -> None:
-    """Show what a driver shows that came with the machine: nothing was built for it, and its devices have numbers of their own."""
+    """Show an installed driver: nothing was built for it, and its devices have numbers of their own."""
     devices = Path("/proc/devices").read_text()
     majors = "".join(f"{major:3} {name}\n" for name, major in MAJORS.items())
     write(STATE, {"devices": devices.replace("Character devices:\n", f"Character devices:\n{majors}").rstrip("\n")})
@@ -187,7 +187,7 @@ def load_driver(gpus: list[dict[str, str]], version: str) -> None:
     write(PROC / "nvidia-caps", {"mig-minors": "\n".join(f"{name} {minor}" for name, minor in minors.items())})
     load(gpus, {"version": version, "license": "Dual MIT/GPL", "srcversion": "0" * 24}, [], nodes)
     bind(gpus, "nvidia")
-    # What a driver forgets when it is loaded anew: modes, locked clocks, how GPUs are divided.
+    # A driver that is loaded again forgets modes, locked clocks and the division of GPUs.
     ctypes.CDLL("libnvidia-ml.so.1").rigwright_load_driver(1)
 
 

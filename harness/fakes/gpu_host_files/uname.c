@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * uname(2) as on the machine that a sandbox host imitates: the release is what /proc/sys/kernel/osrelease says, over which a file can be
+ * uname(2) of the fake machine on a sandbox host: the release is that of /proc/sys/kernel/osrelease, over which a file can be
  * mounted, while the system call always answers for this machine's kernel. Comes before libc through /etc/ld.so.preload.
  */
 #define _GNU_SOURCE

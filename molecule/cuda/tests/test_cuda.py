@@ -1,6 +1,6 @@
 """CUDA toolkits as their users meet them.
 
-NVIDIA's repository is an imitation (harness/depot/cuda_repository.py), its nvcc says its version and compiles nothing. Debian 13's own
+NVIDIA's repository is a fake (harness/depot/cuda_repository.py). Its nvcc prints its version and compiles nothing. Debian 13's own
 toolkit is the real one, and really compiles.
 """
 
@@ -28,14 +28,14 @@ Apply = Callable[..., Any]
 PROVE = {"apply_tasks_from": "verify"}
 
 
-def release(words: str) -> str:
-    found = TOOLKIT.search(words)
-    assert found, words
+def release(output: str) -> str:
+    found = TOOLKIT.search(output)
+    assert found, output
     return found[1]
 
 
 def folder(target: Machine) -> str:
-    """The repository's name for a host."""
+    """Return the repository's name for a host."""
     return str(target.host.image)
 
 
@@ -47,7 +47,7 @@ def restored(apply: Apply) -> Iterator[None]:
     assert result.rc == 0, result.output
 
 
-def test_two_toolkits_lie_side_by_side_with_one_default(target: Machine) -> None:
+def test_two_toolkits_are_installed_with_one_default(target: Machine) -> None:
     assert release(target.must("/usr/local/cuda-12.9/bin/nvcc --version")) == "12.9"
     assert release(target.must("/usr/local/cuda-13.0/bin/nvcc --version")) == "13.0"
     assert release(target.must("/usr/local/cuda/bin/nvcc --version")) == "13.0"
@@ -97,15 +97,13 @@ def test_the_default_is_switched_and_back(apply: Apply, targets: list[Machine], 
     assert set(apply(variables={"cuda_default": "12.9"}).changed().values()) == {0}
 
 
-def test_a_version_that_leaves_the_list_goes_with_all_it_brought(
-    apply: Apply, targets: list[Machine], restored: None
-) -> None:
+def test_unlisted_version_goes_with_its_dependencies(apply: Apply, targets: list[Machine], restored: None) -> None:
     result = apply(variables={"cuda_toolkits": ["12.9"]})
 
     assert result.rc == 0, result.output
     for target in targets:
-        left = target.must("dpkg-query --show --showformat '${db:Status-Abbrev} ${Package}\n'")
-        assert not re.search(r"13-0|cuda-toolkit-13-config", left)
+        remaining = target.must("dpkg-query --show --showformat '${db:Status-Abbrev} ${Package}\n'")
+        assert not re.search(r"13-0|cuda-toolkit-13-config", remaining)
         assert target.run("ls -d /usr/local/cuda-13*").rc != 0
         assert release(target.must(f"bash --login -c '{NVCC}'")) == "12.9"
 
@@ -150,20 +148,20 @@ def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:
 
 @pytest.fixture
 def held(targets: list[Machine]) -> Iterator[str]:
-    """A package of the role that the owner has put on hold."""
+    """Yield a package of the role that the owner has put on hold."""
     targets[0].must("apt-mark hold cuda-toolkit-12-9")
     yield "cuda-toolkit-12-9"
     targets[0].must("apt-mark unhold cuda-toolkit-12-9")
 
 
 @pytest.mark.parametrize("variables", [{"cuda_toolkits": ["13.0"]}, {"cuda_state": "absent"}], ids=["leaves", "absent"])
-def test_a_held_package_in_the_way_is_named(
+def test_held_package_is_named(
     held: str, refused: Callable[[dict[str, Any], str], None], variables: dict[str, Any]
 ) -> None:
-    refused(variables, f"lets {held} go, and which dpkg holds; run `apt-mark unhold {held}` first")
+    refused(variables, f"removes {held}, which dpkg holds; run `apt-mark unhold {held}` first")
 
 
-def test_what_a_hand_or_a_killed_apt_has_undone_is_mended(apply: Apply, targets: list[Machine]) -> None:
+def test_damage_by_hand_or_a_killed_apt_is_repaired(apply: Apply, targets: list[Machine]) -> None:
     for target in targets:
         target.must("rm /usr/local/cuda")
         # As dpkg leaves it that is killed before it has configured what it unpacked.
@@ -181,7 +179,7 @@ def test_what_a_hand_or_a_killed_apt_has_undone_is_mended(apply: Apply, targets:
     assert set(apply().changed().values()) == {0}
 
 
-def test_another_installation_is_not_taken_for_the_toolkit(
+def test_other_installation_is_not_the_toolkit(
     refused: Callable[[dict[str, Any], str], None], targets: list[Machine]
 ) -> None:
     target = targets[0]
@@ -191,7 +189,7 @@ def test_another_installation_is_not_taken_for_the_toolkit(
 
 
 @pytest.mark.both_releases
-def test_the_proof_does_not_call_an_imitation_a_compiler(apply: Apply, targets: list[Machine]) -> None:
+def test_proof_fails_for_a_fake_compiler(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
 
     for target in targets:
@@ -230,7 +228,7 @@ def without_cuda(apply: Apply) -> None:
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_a_broken_index_is_named_and_apt_goes_on_working(apply: Apply, targets: list[Machine]) -> None:
+def test_broken_index_is_named_and_apt_keeps_working(apply: Apply, targets: list[Machine]) -> None:
     before = [fingerprint.of(target) for target in targets]
 
     with ExitStack() as broken:
@@ -262,8 +260,8 @@ def test_a_key_that_apt_refuses_is_named(apply: Apply, machine: Callable[[str], 
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_another_keyring_package_than_the_pinned_one_is_not_installed(apply: Apply, targets: list[Machine]) -> None:
-    # Without checksums of its own NVIDIA's count, and the depot's package is an imitation.
+def test_keyring_package_with_other_checksum_is_refused(apply: Apply, targets: list[Machine]) -> None:
+    # Without other checksums NVIDIA's count, and the depot's package is a fake.
     result = apply(variables={"cuda_repository": {"url": REPOSITORIES}})
 
     assert result.rc != 0
@@ -274,12 +272,12 @@ def test_another_keyring_package_than_the_pinned_one_is_not_installed(apply: App
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_a_source_of_the_owner_with_another_key_is_named_before_apt_stumbles_over_two(
+def test_owners_source_with_another_key_is_named(
     refused: Callable[[dict[str, Any], str], None], targets: list[Machine]
 ) -> None:
     target, own = targets[0], "/etc/apt/sources.list.d/nvidia.sources"
     address = f"{REPOSITORIES}/{folder(target)}/x86_64/"
-    words = f"Types: deb\nURIs: {address}\nSuites: /\nTrusted: yes\nSigned-By: /root/mine.gpg\n"
+    output = f"Types: deb\nURIs: {address}\nSuites: /\nTrusted: yes\nSigned-By: /root/mine.gpg\n"
     with kept([target], own):
-        target.put({own: Entry(words.encode())})
+        target.put({own: Entry(output.encode())})
         refused({}, own)

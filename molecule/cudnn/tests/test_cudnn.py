@@ -1,4 +1,4 @@
-"""cuDNN as a C compiler meets it. The wheel for CUDA 13 is NVIDIA's real one, which the depot hands on; others are imitated."""
+"""cuDNN as a C compiler finds it. The wheel for CUDA 13 is NVIDIA's real one, which the depot serves. Others are fakes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ PROVE = {"apply_tasks_from": "verify"}
 PROGRAM = (lab.ROOT / "roles/cudnn/files/cudnn_version.c").read_bytes()
 
 
-def imitation(version: str, target: Machine) -> bytes:
-    """A wheel with a library that a compiler of the host made of one function, laid out as NVIDIA's are."""
+def fake_wheel(version: str, target: Machine) -> bytes:
+    """Return a wheel laid out as NVIDIA's, with a library of one function that a compiler of the host has made."""
     major, minor, patch = (int(part) for part in version.split(".")[:3])
     number = major * 10000 + minor * 100 + patch
     target.must(
-        f"mkdir -p /tmp/imitation && cd /tmp/imitation && echo 'unsigned long cudnnGetVersion(void) {{ return {number}; }}' > v.c"
+        f"mkdir -p /tmp/fake && cd /tmp/fake && echo 'unsigned long cudnnGetVersion(void) {{ return {number}; }}' > v.c"
         " && cc -shared -fPIC -Wl,-soname,libcudnn.so.9 -o libcudnn.so.9 v.c"
     )
     library = subprocess.run(
-        ["docker", "exec", target.host.container, "cat", "/tmp/imitation/libcudnn.so.9"],
+        ["docker", "exec", target.host.container, "cat", "/tmp/fake/libcudnn.so.9"],
         check=True,
         capture_output=True,
     ).stdout
-    target.must("rm -r /tmp/imitation")
+    target.must("rm -r /tmp/fake")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("nvidia/cudnn/include/cudnn.h", '#include "cudnn_version.h"\n')
@@ -57,12 +57,12 @@ def digest(content: bytes) -> str:
 
 
 def checksums(contents: dict[str, bytes]) -> dict[str, dict[str, list[str]]]:
-    """What cudnn_wheels takes, of wheels for CUDA 12."""
+    """Return the value of cudnn_wheels for wheels of CUDA 12."""
     return {version: {"12": [digest(content)]} for version, content in contents.items()}
 
 
 def compiled(target: Machine) -> str:
-    """What a program says that a user of the host compiles without naming any folder."""
+    """Return the output of a program that a user compiles without naming any folder."""
     target.put({"/home/owner/version.c": Entry(PROGRAM)})
     try:
         return target.must("cd && cc -o version version.c -lcudnn && ./version", user="owner")
@@ -97,7 +97,7 @@ def test_the_proof_passes_and_says_what_it_did_not_run(apply: Apply, targets: li
         assert proof.findings(target.host.name) == {"cudnn.version": "pass", "cudnn.convolution": "skip"}
 
 
-def test_the_proof_fails_when_headers_of_another_cudnn_come_first(apply: Apply, targets: list[Machine]) -> None:
+def test_proof_fails_for_headers_of_another_cudnn(apply: Apply, targets: list[Machine]) -> None:
     header = "/usr/local/include/cudnn_version.h"
     before = [target.must(f"readlink {header}").strip() for target in targets]
     for target in targets:
@@ -110,9 +110,9 @@ def test_the_proof_fails_when_headers_of_another_cudnn_come_first(apply: Apply, 
             target.must(f"ln -sf {link} {header}")
 
 
-def test_a_second_cuda_lies_beside_the_first_and_becomes_the_default(apply: Apply, targets: list[Machine]) -> None:
+def test_second_cuda_can_become_the_default(apply: Apply, targets: list[Machine]) -> None:
     before = [fingerprint.of(target) for target in targets]
-    content = imitation(PINNED, targets[0])
+    content = fake_wheel(PINNED, targets[0])
     beside = {"cudnn_wheels": checksums({PINNED: content}), "cudnn_cuda_majors": [13, 12]}
 
     with wheels.publish("nvidia-cudnn-cu12", PINNED, content):
@@ -125,7 +125,7 @@ def test_a_second_cuda_lies_beside_the_first_and_becomes_the_default(apply: Appl
     assert apply(variables={**beside, "cudnn_cuda_majors": [12, 13]}).rc == 0
     for target in targets:
         assert target.must("readlink /opt/cudnn/default") == "cuda12\n"
-        assert target.run("ls /usr/local/lib/libcudnn_ops.so.9").rc != 0  # the imitation is one library
+        assert target.run("ls /usr/local/lib/libcudnn_ops.so.9").rc != 0  # the fake has one library
 
     assert apply().rc == 0
     assert [
@@ -135,7 +135,7 @@ def test_a_second_cuda_lies_beside_the_first_and_becomes_the_default(apply: Appl
 
 def test_another_version_takes_the_place_of_the_old_one(apply: Apply, targets: list[Machine]) -> None:
     before = [fingerprint.of(target) for target in targets]
-    first, second = imitation("9.99.1.2", targets[0]), imitation("9.99.2.1", targets[0])
+    first, second = fake_wheel("9.99.1.2", targets[0]), fake_wheel("9.99.2.1", targets[0])
     sums = checksums({"9.99.1.2": first, "9.99.2.1": second})
     request = {"cudnn_wheels": sums, "cudnn_cuda_majors": [12]}
 
@@ -157,7 +157,7 @@ def test_another_version_takes_the_place_of_the_old_one(apply: Apply, targets: l
 
 def test_packages_of_the_repository_take_the_place_of_the_wheel(apply: Apply, targets: list[Machine]) -> None:
     request = {"cudnn_source": "cuda_repository"}
-    # What somebody else has beside the role's is none of its business.
+    # The role ignores other files next to its own.
     theirs = "/opt/cudnn/9.1/include/cudnn.h"
     for target in targets:
         target.must(f"mkdir -p $(dirname {theirs}) && echo theirs > {theirs}")
@@ -177,9 +177,9 @@ def test_packages_of_the_repository_take_the_place_of_the_wheel(apply: Apply, ta
         assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
 
 
-def test_a_wheel_with_another_checksum_is_refused_and_the_old_one_stays(apply: Apply, targets: list[Machine]) -> None:
+def test_wheel_with_another_checksum_is_refused(apply: Apply, targets: list[Machine]) -> None:
     before = [fingerprint.of(target) for target in targets]
-    content = imitation("9.99.1.2", targets[0])
+    content = fake_wheel("9.99.1.2", targets[0])
 
     with wheels.publish("nvidia-cudnn-cu12", "9.99.1.2", content + b"x"):
         result = apply(

@@ -1,4 +1,4 @@
-"""The driver on machines whose kernel side is imitated (harness/fakes/gpu_host.py); apt, dpkg, DKMS and systemd are real.
+"""The driver on machines with a fake of the kernel's side (harness/fakes/gpu_host.py); apt, dpkg, DKMS and systemd are real.
 
 Whatever fails, the machine keeps its previous driver: each test that shows so ends in `has_driver(target, OLD)`.
 """
@@ -29,7 +29,7 @@ def packages(target: Machine) -> dict[str, str]:
 
 
 def has_driver(target: Machine, version: str, *, loaded: bool = False) -> None:
-    """All of the driver is of this version, built for the kernel that boots, and dpkg has nothing to complain about."""
+    """Check that all of the driver is of this version and built for the kernel that boots, and that dpkg has no complaint."""
     assert target.must("dpkg --audit") == ""
     found = packages(target)
     of_driver = {
@@ -71,7 +71,7 @@ def refused(apply: Apply, targets: list[Machine]) -> Callable[..., str]:
 
 @pytest.fixture
 def refusing(targets: list[Machine]) -> Iterator[None]:
-    """The kernel does not load the new driver."""
+    """Make the kernel refuse the new driver."""
     path = f"{fake_gpu_host.HOME}/machine.json"
     before = [target.must(f"cat {path}") for target in targets]
     for target, text in zip(targets, before, strict=True):
@@ -94,7 +94,7 @@ def with_all_components(machine: Callable[[str], Machine]) -> Iterator[Machine]:
 
 @pytest.fixture
 def training(machine: Callable[[str], Machine]) -> Iterator[tuple[Machine, str]]:
-    """A host on which a program has the GPU open, and the id of its process."""
+    """Yield a host on which a program has the GPU open, and the id of its process."""
     target = machine("debian13")
     target.start("exec -a training sleep 300 3</dev/nvidia0")
     process = target.must("for i in $(seq 50); do pgrep -f '^training 300' && exit; sleep 0.2; done; exit 1").split()[0]
@@ -110,7 +110,7 @@ def test_the_driver_is_built_and_nouveau_goes_with_the_next_boot(target: Machine
     assert "blacklist nouveau" in target.must("cat /etc/modprobe.d/rigwright-nvidia-driver.conf")
 
 
-def test_the_lock_holds_against_the_next_branch(target: Machine) -> None:
+def test_lock_keeps_the_branch(target: Machine) -> None:
     held = target.must("apt-mark showhold").split()
     assert {"libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "linux-image-amd64"} <= set(held)
     assert f"Candidate: {OLD}-1" in target.must("apt-cache policy nvidia-driver-cuda")
@@ -167,7 +167,7 @@ def test_the_proofs_hold(apply: Apply, applied: Apply, targets: list[Machine]) -
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "output"),
     [
         ({"branch": "42"}, "nvidia_driver_branch: is 42, which is unknown"),
         (
@@ -182,25 +182,25 @@ def test_the_proofs_hold(apply: Apply, applied: Apply, targets: list[Machine]) -
     ],
     ids=["unknown branch", "closed on Blackwell", "toolkit", "free disk"],
 )
-def test_bad_input_is_refused(refused: Callable[..., str], variables: dict[str, Any], said: str) -> None:
-    assert said in refused(**variables)
+def test_bad_input_is_refused(refused: Callable[..., str], variables: dict[str, Any], output: str) -> None:
+    assert output in refused(**variables)
 
 
 def test_a_gpu_in_use_is_left_alone(refused: Callable[..., str], training: tuple[Machine, str]) -> None:
     target, process = training
-    said = refused(hosts=target.host.name, branch="590")
-    assert f"nvidia_driver_interrupt: is off, and the GPU is in use by sleep ({process}, root)" in said
+    output = refused(hosts=target.host.name, branch="590")
+    assert f"nvidia_driver_interrupt: is off, and the GPU is in use by sleep ({process}, root)" in output
 
 
-def test_somebody_elses_hold_is_respected(applied: Apply, refused: Callable[..., str], targets: list[Machine]) -> None:
+def test_hold_of_the_owner_is_respected(applied: Apply, refused: Callable[..., str], targets: list[Machine]) -> None:
     applied(lock=False)
     for target in targets:
         assert target.must("apt-mark showhold") == ""
         target.must("apt-mark hold libcuda1")
 
-    said = refused(branch="590", lock=False)
+    output = refused(branch="590", lock=False)
 
-    assert "holds libcuda1; run `apt-mark unhold libcuda1`" in said
+    assert "holds libcuda1; run `apt-mark unhold libcuda1`" in output
     for target in targets:
         has_driver(target, OLD)
         target.must("apt-mark unhold libcuda1")
@@ -208,17 +208,17 @@ def test_somebody_elses_hold_is_respected(applied: Apply, refused: Callable[...,
 
 
 def test_a_pair_that_is_known_not_to_build_is_refused(refused: Callable[..., str]) -> None:
-    said = refused(hosts="debian13", source="archive", branch="550")
-    assert "which does not build for the kernel 6.12." in said
-    assert "pci_resize_resource" in said
-    assert "`nvidia_driver_source: cuda_repository`" in said
+    output = refused(hosts="debian13", source="archive", branch="550")
+    assert "which does not build for the kernel 6.12." in output
+    assert "pci_resize_resource" in output
+    assert "`nvidia_driver_source: cuda_repository`" in output
 
 
 def test_mixed_sources_are_refused(refused: Callable[..., str], with_all_components: Machine) -> None:
     with_all_components.must("apt-get install --yes libnvidia-nvvm4", seconds=300)
-    said = refused(hosts="debian12", branch="590")
+    output = refused(hosts="debian12", branch="590")
     with_all_components.must("apt-get purge --yes libnvidia-nvvm4")
-    assert re.search(r"several sources \(archive: libnvidia-nvvm4; cuda_repository: [^)]*libcuda1", said)
+    assert re.search(r"several sources \(archive: libnvidia-nvvm4; cuda_repository: [^)]*libcuda1", output)
 
 
 # --- Another branch, and back ---
@@ -264,17 +264,17 @@ def test_a_module_that_does_not_build(apply: Apply, targets: list[Machine]) -> N
     result = apply(variables={"nvidia_driver_branch": "590"})
 
     assert result.rc != 0
-    said = result.text
+    output = result.text
     for target in targets:
         target.must(f"rm {BROKEN}")
         has_driver(target, OLD, loaded=True)
         kernel = target.must("uname -r").strip()
-        assert f"the module of driver {NEW} was not built for the kernel {kernel}" in said
-        assert "missing.h: No such file or directory" in said
+        assert f"the module of driver {NEW} was not built for the kernel {kernel}" in output
+        assert "missing.h: No such file or directory" in output
         assert "missing.h" in target.must("cat /var/lib/rigwright_nvidia_driver/make.log")
 
 
-def test_a_driver_that_does_not_load_is_taken_back_by_the_machine_itself(
+def test_machine_itself_takes_back_a_driver_that_fails(
     applied: Apply, refused: Callable[..., str], targets: list[Machine], refusing: None
 ) -> None:
     result = applied(branch="590", reboot=True, ignore_build_failures=True)
@@ -284,7 +284,7 @@ def test_a_driver_that_does_not_load_is_taken_back_by_the_machine_itself(
         has_driver(target, OLD)
         journal = target.must("journalctl --unit rigwright-nvidia-driver.service --boot 0 --output cat")
         assert f"driver {NEW} does not work" in journal
-    # Not again and again: whoever wants it after all has to say so.
+    # The role does not repeat it: the user has to ask for it.
     assert f"leads to driver {NEW} again: driver {NEW} does not work" in refused(branch="590")
     for target in targets:
         sandbox.reboot(target)
@@ -327,8 +327,8 @@ def test_a_package_that_dpkg_was_killed_over_is_finished(applied: Apply, targets
 
 @pytest.mark.both_releases
 def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> None:
-    said = apply(variables={"nvidia_driver_state": "absent"})
-    assert said.rc == 0, said.output
+    output = apply(variables={"nvidia_driver_state": "absent"})
+    assert output.rc == 0, output.output
     for target in targets:
         assert not [name for name in packages(target) if re.search(r"nvidia|libcuda|cuda-keyring", name)]
         assert target.must("apt-mark showhold") == ""
@@ -342,7 +342,7 @@ def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> Non
 
 @pytest.mark.slow("compiles NVIDIA's real driver, for seven minutes on two processors")
 @pytest.mark.after_contract("the daemon's package leaves its account, as Debian's packages do")
-def test_the_archives_own_driver_is_compiled_or_the_previous_one_stays(
+def test_archives_driver_is_compiled_or_the_previous_stays(
     apply: Apply, applied: Apply, machine: Callable[[str], Machine], targets: list[Machine]
 ) -> None:
     """Debian 12's compiles; Debian 13's does not for its kernel, which the role would refuse without the last variable."""

@@ -41,12 +41,12 @@ def smb(
     options: str = "",
     seconds: float = 60,
 ) -> Done:
-    """A command of smbclient on the laptop. The password goes by a file descriptor, as it is."""
-    known = PASSWORDS[user] if password is None else password
-    what = f"-c {shlex.quote(command)}" if command else ""
+    """Run a command of smbclient on the laptop. A file descriptor passes the password unchanged."""
+    secret = PASSWORDS[user] if password is None else password
+    request = f"-c {shlex.quote(command)}" if command else ""
     where = f"-L //{target.host.address}" if share == "" else f"//{target.host.address}/{share}"
     return laptop.run(
-        f"printf '%s\\n' {shlex.quote(known)} | PASSWD_FD=0 smbclient --configfile=/dev/null {where} -U {user} {options} {what}",
+        f"printf '%s\\n' {shlex.quote(secret)} | PASSWD_FD=0 smbclient --configfile=/dev/null {where} -U {user} {options} {request}",
         seconds=seconds,
     )
 
@@ -61,7 +61,7 @@ def until(true: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 class Session:
-    """A client on the laptop who stays connected, and does what is said line by line."""
+    """A client on the laptop that stays connected and runs one line after the other."""
 
     def __init__(self, laptop: Machine, target: Machine, share: str, user: str) -> None:
         self.laptop, self.name = laptop, f"/srv/smb/{share}-{user}"
@@ -73,9 +73,9 @@ class Session:
 
     def say(self, line: str, answer: str) -> None:
         self.laptop.must(f"echo {shlex.quote(line)} > {self.name}")
-        assert until(lambda: answer in self.said(), 60), self.said()
+        assert until(lambda: answer in self.output(), 60), self.output()
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.laptop.must(f"cat {self.name}.said")
 
     def end(self) -> None:
@@ -83,7 +83,7 @@ class Session:
 
 
 def lets_in(laptop: Machine, target: Machine, share: str, password: str | None = None) -> bool:
-    """Whether Alice gets into a share, once smbd has read its configuration again."""
+    """Return whether Alice can open a share, once smbd has read its configuration again."""
     return until(lambda: smb(laptop, target, share, "ls", password=password).rc == 0)
 
 
@@ -95,9 +95,9 @@ def starts(target: Machine) -> str:
 
 
 def test_a_gigabyte_goes_there_and_back_whole(laptop: Machine, target: Machine) -> None:
-    made = "head -c 1G /dev/zero | openssl enc -aes-128-ctr -pass pass:x -nosalt 2>/dev/null > big"
+    create = "head -c 1G /dev/zero | openssl enc -aes-128-ctr -pass pass:x -nosalt 2>/dev/null > big"
     laptop.must(
-        f"mkdir -p /srv/smb; cd /srv/smb; test -s big || {made}; rm -f back; sha256sum < big > sum", seconds=120
+        f"mkdir -p /srv/smb; cd /srv/smb; test -s big || {create}; rm -f back; sha256sum < big > sum", seconds=120
     )
     done = smb(laptop, target, "data", "lcd /srv/smb; put big; get big back", "bob", seconds=300)
     assert done.rc == 0, done.stdout
@@ -106,9 +106,7 @@ def test_a_gigabyte_goes_there_and_back_whole(laptop: Machine, target: Machine) 
     target.must("rm /srv/data/big")
 
 
-def test_what_is_put_belongs_to_its_user_and_the_group_and_has_the_rights_of_the_directory(
-    laptop: Machine, target: Machine
-) -> None:
+def test_uploaded_files_get_owner_group_and_mode(laptop: Machine, target: Machine) -> None:
     done = smb(laptop, target, "data", "lcd /etc; put hostname; mkdir deep; put hostname deep\\inner", "bob")
     assert done.rc == 0, done.stdout
     assert target.must("cd /srv/data; stat -c %U:%G:%a hostname deep deep/inner").split() == [
@@ -123,7 +121,7 @@ def test_what_is_put_belongs_to_its_user_and_the_group_and_has_the_rights_of_the
     target.must("rm -r /srv/data/hostname /srv/data/deep /srv/data/local")
 
 
-def test_a_password_of_any_letters_logs_in_and_a_wrong_one_does_not(laptop: Machine, target: Machine) -> None:
+def test_only_the_right_password_logs_in(laptop: Machine, target: Machine) -> None:
     assert smb(laptop, target, "private", "ls").rc == 0
     for wrong in ("", "wrong", PASSWORDS["alice"].strip()):
         assert "NT_STATUS_LOGON_FAILURE" in smb(laptop, target, "private", "ls", password=wrong).stdout
@@ -135,7 +133,7 @@ def test_a_share_is_for_its_users(laptop: Machine, target: Machine) -> None:
     assert "NT_STATUS_BAD_NETWORK_NAME" in smb(laptop, target, "homes", "ls", "bob").stdout
 
 
-def test_nobody_unnamed_is_told_the_shares(laptop: Machine, target: Machine) -> None:
+def test_anonymous_client_gets_no_list_of_shares(laptop: Machine, target: Machine) -> None:
     done = laptop.run(f"smbclient --configfile=/dev/null -N -L //{target.host.address}")
     assert done.rc != 0 and "NT_STATUS_ACCESS_DENIED" in done.stdout + done.stderr
     done = laptop.run(f"smbclient --configfile=/dev/null -N //{target.host.address}/data -c ls")
@@ -170,13 +168,13 @@ def test_it_listens_where_asked_and_netbios_is_off(target: Machine) -> None:
 
 
 def neighbourhood(target: Machine) -> tuple[str, str]:
-    """Addresses of the target and of its neighbour on their cable."""
+    """Return addresses of the target and of its neighbour on their cable."""
     first, second = str(target.host.address).split(".")[:2]
     return f"{first}.{second}.250.1", f"{first}.{second}.250.2"
 
 
 def test_windows_finds_the_host(target: Machine) -> None:
-    """A real probe (WS-Discovery 1.0, section 5.3) by multicast, from the neighbour."""
+    """Send a real probe (WS-Discovery 1.0, section 5.3) by multicast, from the neighbour."""
     theirs, mine = neighbourhood(target)
     probe = f"""
 import socket, uuid
@@ -222,7 +220,7 @@ def without_disk(target: Machine) -> Iterator[Machine]:
     target.must("mountpoint -q /mnt/disk || mount -o loop /srv/disks/disk /mnt/disk")
 
 
-def test_a_share_whose_disk_is_missing_is_refused_and_the_others_are_served(
+def test_only_the_share_of_a_missing_disk_is_refused(
     apply: Callable[..., Any], verified: Callable[..., Any], laptop: Machine, without_disk: Machine
 ) -> None:
     target = without_disk
@@ -233,7 +231,7 @@ def test_a_share_whose_disk_is_missing_is_refused_and_the_others_are_served(
     try:
         assert "NT_STATUS_ACCESS_DENIED" in smb(laptop, target, "disk", put).stdout
         assert smb(laptop, target, "data", "ls").rc == 0
-        # A run without the disk changes nothing and tells.
+        # A run without the disk changes nothing and reports it.
         result = apply(hosts=target.host.name)
         assert (result.rc, result.changed()) == (0, {target.host.name: 0}), result.output
         assert result.findings(target.host.name)["samba.disks"] == "warn"
@@ -249,7 +247,7 @@ def test_a_share_whose_disk_is_missing_is_refused_and_the_others_are_served(
 
 
 @pytest.mark.both_releases
-def test_a_changed_list_of_users_and_shares_is_taken_over_while_a_copy_goes_on(
+def test_users_and_shares_change_during_a_copy(
     applied: Callable[..., Any], laptop: Machine, targets: list[Machine]
 ) -> None:
     """One run has it all: a password changes, one user goes, one comes by a hash, a share is read-only, another is new."""
@@ -276,18 +274,18 @@ def test_a_changed_list_of_users_and_shares_is_taken_over_while_a_copy_goes_on(
         "smb.conf, directory, users, reload; on 13 what sets hashes"
     )
 
-    for one, started in zip(targets, before, strict=True):
-        assert starts(one) == started, "nothing was restarted"
-        assert lets_in(laptop, one, "new", "alice's second: 100%")
-        assert "NT_STATUS_LOGON_FAILURE" in smb(laptop, one, "new", "ls").stdout, "the old password"
-        assert "NT_STATUS_LOGON_FAILURE" in smb(laptop, one, "new", "ls", "bob").stdout, "who was removed"
-        assert smb(laptop, one, "data", "lcd /etc; put hostname; del hostname", "carol", PASSWORDS["bob"]).rc == 0, (
+    for line, started in zip(targets, before, strict=True):
+        assert starts(line) == started, "nothing was restarted"
+        assert lets_in(laptop, line, "new", "alice's second: 100%")
+        assert "NT_STATUS_LOGON_FAILURE" in smb(laptop, line, "new", "ls").stdout, "the old password"
+        assert "NT_STATUS_LOGON_FAILURE" in smb(laptop, line, "new", "ls", "bob").stdout, "who was removed"
+        assert smb(laptop, line, "data", "lcd /etc; put hostname; del hostname", "carol", PASSWORDS["bob"]).rc == 0, (
             "by the hash"
         )
-        put = smb(laptop, one, "data", "lcd /etc; put hostname", "alice", "alice's second: 100%").stdout
+        put = smb(laptop, line, "data", "lcd /etc; put hostname", "alice", "alice's second: 100%").stdout
         assert "NT_STATUS_ACCESS_DENIED" in put, "read-only"
-        assert "bob" not in one.must("pdbedit -L")
-        assert "NT_STATUS_BAD_NETWORK_NAME" in smb(laptop, one, "disk", "ls", password="alice's second: 100%").stdout
+        assert "bob" not in line.must("pdbedit -L")
+        assert "NT_STATUS_BAD_NETWORK_NAME" in smb(laptop, line, "disk", "ls", password="alice's second: 100%").stdout
     # Who was there before goes on.
     session.say("put /srv/smb/slow second", "as \\second")
     session.end()
@@ -296,12 +294,12 @@ def test_a_changed_list_of_users_and_shares_is_taken_over_while_a_copy_goes_on(
     again = applied(variables)
     assert again.changed() == {"debian12": 0, "debian13": 0}
     applied()
-    for one in targets:
-        assert "carol" not in one.must("pdbedit -L")
-        assert lets_in(laptop, one, "private")
+    for line in targets:
+        assert "carol" not in line.must("pdbedit -L")
+        assert lets_in(laptop, line, "private")
 
 
-def test_what_was_changed_by_hand_is_put_right_or_told(applied: Callable[..., Any], targets: list[Machine]) -> None:
+def test_manual_changes_are_fixed_or_reported(applied: Callable[..., Any], targets: list[Machine]) -> None:
     for target in targets:
         target.must("smbpasswd -d bob; printf 'by hand\\nby hand\\n' | pdbedit -a -t -u alice >/dev/null")
         target.must("useradd eve; printf 'x\\nx\\n' | pdbedit -a -t -u eve >/dev/null; userdel eve")
@@ -324,7 +322,7 @@ def test_a_restart_waits_for_who_is_connected(
     result = applied({"samba_networks": []}, hosts=target.host.name)
     assert result.findings(target.host.name)["samba.pending"] == "warn"
     assert starts(target) == before
-    assert "inactive" in target.run("systemctl is-active wsdd2").stdout, "nobody is told of a host that nobody reaches"
+    assert "inactive" in target.run("systemctl is-active wsdd2").stdout, "a host that nobody reaches is not announced"
     # New ones from there are refused already, and with leave the restart comes.
     assert smb(laptop, target, "data", "ls").rc != 0
     result = applied({"samba_networks": [], "samba_allow_disruption": True}, hosts=target.host.name)
@@ -332,7 +330,7 @@ def test_a_restart_waits_for_who_is_connected(
     assert starts(target) != before
     sockets = target.must("ss -Hlntp | grep smbd").split()
     assert "127.0.0.1:445" in sockets and not any(
-        one.startswith(("0.0.0.0:", "*:", "[::]:")) for one in sockets if ":445" in one
+        line.startswith(("0.0.0.0:", "*:", "[::]:")) for line in sockets if ":445" in line
     )
     assert "dport 445" not in target.must("cat /etc/nftables.d/rigwright/samba.nft")
     applied(hosts=target.host.name)
@@ -365,7 +363,7 @@ def test_macs_are_served_as_such(applied: Callable[..., Any], laptop: Machine, t
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "expected"),
     [
         pytest.param(
             {"samba_shares": [{**SHARES[0], "options": {"gost ok": True}}]}, "would ignore: gost ok", id="typo"
@@ -377,9 +375,9 @@ def test_macs_are_served_as_such(applied: Callable[..., Any], laptop: Machine, t
     ],
 )
 def test_what_samba_itself_would_let_pass_is_refused(
-    refused: Callable[..., None], variables: dict[str, Any], words: str
+    refused: Callable[..., None], variables: dict[str, Any], expected: str
 ) -> None:
-    refused(variables, words)
+    refused(variables, expected)
 
 
 def test_all_that_is_wrong_is_said_at_once(
@@ -406,7 +404,7 @@ def test_all_that_is_wrong_is_said_at_once(
     )
     targets[0].must("rm /srv/link")
     assert result.rc != 0
-    for words in (
+    for expected in (
         "samba_min_protocol: is NT1",
         "lets root in",
         "no password for carol",
@@ -416,7 +414,7 @@ def test_all_that_is_wrong_is_said_at_once(
         "/srv/gone which is no directory",
         "is open to guests",
     ):
-        assert words in result.text, words
+        assert expected in result.text, expected
     unchanged()
 
 
@@ -427,17 +425,19 @@ def test_all_that_is_wrong_is_said_at_once(
 def test_no_password_shows(apply: Callable[..., Any], targets: list[Machine]) -> None:
     secret, hashed = "nobody-may-see-this-password", "0123456789ABCDEF0123456789ABCDEF"
     variables = {"samba_users": [{"name": "alice", "password": secret}, {"name": "bob", "nt_hash": hashed}]}
-    said = ""
+    output = ""
     for more in ({"check": True}, {}):
         result = apply("samba", "targets", variables, "--diff", "-vvv", **more)
         assert result.rc == 0, result.output
-        said += result.output
+        output += result.output
     proof = apply("samba", "targets", {**variables, "apply_tasks_from": "verify"}, "--diff", "-vvv")
     for name in ("debian12", "debian13"):
         assert proof.findings(name)["samba.logins"] == "pass", "a login by password and one by hash"
-    said += proof.output
-    said += "".join(target.must("journalctl --no-pager; cat /var/log/samba/* 2>/dev/null; true") for target in targets)
-    assert (said.count(secret), said.lower().count(hashed.lower())) == (0, 0)
+    output += proof.output
+    output += "".join(
+        target.must("journalctl --no-pager; cat /var/log/samba/* 2>/dev/null; true") for target in targets
+    )
+    assert (output.count(secret), output.lower().count(hashed.lower())) == (0, 0)
     assert apply().rc == 0
 
 
@@ -462,7 +462,7 @@ def test_the_proof_passes_and_finds_what_is_wrong(verified: Callable[..., Any], 
 
 
 def test_a_run_that_was_killed_is_completed(applied: Callable[..., Any], targets: list[Machine]) -> None:
-    """As if killed after the files and before anything else: users on record whom Samba does not know, and no reload."""
+    """Leave the state of a run killed after the files: users on record whom Samba does not know, and no reload."""
     target = targets[0]
     target.must("pdbedit -x -u alice; systemctl stop smbd wsdd2; chmod 755 /srv/data")
     assert json.loads(target.must(f"cat {TALLY}/users.json")) == ["alice", "bob"]

@@ -24,7 +24,7 @@ OLD = {"serial": "OLD1", "mount": "/photos", "label": "photos"}
 
 
 def sources(target: Machine) -> dict[str, str]:
-    """What is mounted below /data, by mount point."""
+    """Return what is mounted below /data, by mount point."""
     rows = json.loads(target.must("findmnt --json --list --output TARGET,FSTYPE"))["filesystems"]
     return {row["target"]: row["fstype"] for row in rows if row["target"].startswith("/data")}
 
@@ -38,7 +38,7 @@ def test_the_proof_passes(verified: Verified) -> None:
         assert "fail" not in found.values() and "warn" not in found.values(), found
 
 
-def test_members_of_the_group_share_files_and_others_read_what_they_are_let(targets: list[Machine]) -> None:
+def test_group_members_share_files(targets: list[Machine]) -> None:
     for target in targets:
         target.must("umask 077; mkdir -p /data/sets/birds; echo raven > /data/sets/birds/a", user="alice")
         target.must("echo crow >> /data/sets/birds/a; rm -r /data/sets/birds/a", user="bob")
@@ -52,8 +52,8 @@ def test_members_of_the_group_share_files_and_others_read_what_they_are_let(targ
 
 def test_a_login_and_a_service_of_a_user_have_the_variables(targets: list[Machine]) -> None:
     for target in targets:
-        told = target.must("runuser --login alice --command env")
-        assert "HF_HUB_CACHE=/data/cache/hub\n" in told and "PIP_CACHE_DIR=/data/cache/users/alice/pip\n" in told
+        output = target.must("runuser --login alice --command env")
+        assert "HF_HUB_CACHE=/data/cache/hub\n" in output and "PIP_CACHE_DIR=/data/cache/users/alice/pip\n" in output
         assert target.must("stat --format '%U %a' /data/cache/users/alice/pip") == "alice 700\n"
         assert target.run("ls /data/cache/users/alice", user="bob").rc != 0
         # Somebody for whom there is no directory keeps the defaults.
@@ -62,7 +62,7 @@ def test_a_login_and_a_service_of_a_user_have_the_variables(targets: list[Machin
         assert "PIP_CACHE_DIR=/data/cache/users/bob/pip\n" in target.must(script, user="bob")
 
 
-def test_a_member_of_the_group_gets_a_verified_copy_and_others_get_none(targets: list[Machine]) -> None:
+def test_only_group_members_get_verified_copies(targets: list[Machine]) -> None:
     for target in targets:
         copy = target.must("dataset-cache get /data/sets/birds", user="alice").strip()
         assert copy.startswith("/data/cache/sets/") and target.must(f"cat {copy}/b", user="bob") == "owl\n"
@@ -78,7 +78,7 @@ def test_a_member_of_the_group_gets_a_verified_copy_and_others_get_none(targets:
         assert target.must("systemctl is-active dataset-cache-evict.path") == "active\n"
 
 
-def test_root_owns_the_directories_of_the_cache_and_removes_copies_as_their_owner(targets: list[Machine]) -> None:
+def test_root_owns_the_cache_and_removes_copies_as_their_owner(targets: list[Machine]) -> None:
     for target in targets:
         for name, mode in ((".", "750"), ("locks", "3770"), ("requests", "3770"), ("sets", "3770")):
             assert target.must(f"stat --format '%U %G %a' /data/cache/sets/{name}") == f"root ml {mode}\n"
@@ -93,18 +93,18 @@ def test_root_owns_the_directories_of_the_cache_and_removes_copies_as_their_owne
         assert owners == ""
 
 
-def test_systemd_takes_the_lines_for_mounts_that_boot_does_not_wait_for(targets: list[Machine]) -> None:
+def test_systemd_reads_the_mounts_as_nofail(targets: list[Machine]) -> None:
     # Where /sys can be written to, as on a machine, the generator does not leave disks out.
     generate = "mount -t tmpfs none /sys && mkdir /tmp/u && /usr/lib/systemd/system-generators/systemd-fstab-generator /tmp/u /tmp/u /tmp/u"
     for target in targets:
-        told = target.must(
+        output = target.must(
             f"rm -rf /tmp/u; unshare --mount sh -c '{generate}' && cd /tmp/u && systemd-analyze verify ./data.mount ./data-cache.mount 2>&1"
             " | grep -v 'Unit configuration has fatal' >&2; find . ; cat *.mount"
         )
-        assert "./local-fs.target.wants/data.mount" in told and "local-fs.target.requires/data" not in told
+        assert "./local-fs.target.wants/data.mount" in output and "local-fs.target.requires/data" not in output
         # As long as systemd waits for any device; and what was waiting is started when the disk comes up later.
-        assert ".device.d" not in told
-        assert "What=/dev/disk/by-uuid/" in told and "Options=noatime,nofail,nosuid,nodev" in told
+        assert ".device.d" not in output
+        assert "What=/dev/disk/by-uuid/" in output and "Options=noatime,nofail,nosuid,nodev" in output
         wants = target.must(r"systemctl show --property Wants 'dev-disk-by\x2dlabel-data.device'")
         assert {"data.mount", "data-cache.mount", "dataset-cache-evict.path"} <= set(wants.strip()[6:].split())
 
@@ -114,7 +114,7 @@ def test_systemd_takes_the_lines_for_mounts_that_boot_does_not_wait_for(targets:
 
 @pytest.fixture
 def old_disk(targets: list[Machine]) -> Iterator[None]:
-    """A disk with somebody's photos."""
+    """Give the host a disk with photos of a user."""
     device = "$(readlink /run/imitated_disks/OLD1)"
     for target in targets:
         target.must(f"mkfs.ext4 -q -L family {device} && udevadm settle")
@@ -125,12 +125,12 @@ def old_disk(targets: list[Machine]) -> Iterator[None]:
         )
 
 
-def test_a_disk_with_data_is_refused_by_its_label_and_stays_byte_for_byte(
+def test_disk_with_data_is_refused_and_unchanged(
     refused: Callable[..., None], old_disk: None, targets: list[Machine]
 ) -> None:
     (path,) = {target.must("readlink /run/imitated_disks/OLD1").strip() for target in targets[:1]}
     before = targets[0].must(f"sha256sum {path}")
-    words = f"{path} (OLD1), 104.9 MB, which is not empty: ext4 labelled 'family'"
+    expected = f"{path} (OLD1), 104.9 MB, which is not empty: ext4 labelled 'family'"
     # A wipe without the serial is none.
     refused(
         {
@@ -139,12 +139,12 @@ def test_a_disk_with_data_is_refused_by_its_label_and_stays_byte_for_byte(
             "storage_environment": {},
             "storage_cache": {},
         },
-        words,
+        expected,
     )
     assert targets[0].must(f"sha256sum {path}") == before
 
 
-def test_a_wipe_with_the_serial_repeated_is_done_once_and_what_is_not_listed_is_unmounted(
+def test_confirmed_wipe_is_done_once_and_others_are_unmounted(
     applied: Applied, old_disk: None, targets: list[Machine]
 ) -> None:
     wiped = {
@@ -180,9 +180,7 @@ def reboot_all(targets: list[Machine]) -> None:
         list(pool.map(sandbox.reboot, targets))
 
 
-def test_after_a_boot_the_disks_are_there_and_without_one_nothing_is_written_to_its_place(
-    applied: Applied, verified: Verified, targets: list[Machine]
-) -> None:
+def test_boot_with_and_without_a_disk(applied: Applied, verified: Verified, targets: list[Machine]) -> None:
     reboot_all(targets)
     for target in targets:
         assert sources(target) == {"/data": "xfs", "/data/cache": "ext4"}

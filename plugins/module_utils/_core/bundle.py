@@ -23,13 +23,16 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def bundle(entry: str) -> bytes:
     """Return a program for Python: the private module *entry* (such as ``_gpu.mode.boot``), whose ``main()`` gives the exit status."""
-    files = {f"{name.replace('.', '/')}.py": text for name, text in collect(entry).items()}
+    sources = collect(entry)
+    if "\ndef main(" not in sources[f"{PACKAGE}.{entry}"]:
+        raise ImportError(f"{PACKAGE}.{entry} has no main()")
+    files = {f"{name.replace('.', '/')}.py": text for name, text in sources.items()}
     packages = {f"{parent}/__init__.py": "" for path in files for parent in _parents(path)}
     start = f"from {PACKAGE}.{entry} import main\n\nraise SystemExit(main())\n"
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in sorted({"__main__.py": start, **packages, **files}.items()):
-            archive.writestr(zipfile.ZipInfo(path, _DATE), text)
+            archive.writestr(zipfile.ZipInfo(path, _DATE), text, zipfile.ZIP_DEFLATED)
     return _SHEBANG + buffer.getvalue()
 
 

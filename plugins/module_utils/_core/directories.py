@@ -11,11 +11,13 @@ Open the directory once with :func:`open_directory`, then work with ``dir_fd`` a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import os
 import stat
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,6 +32,16 @@ class UnsafePath(OSError):
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(errno.ELOOP, problem, path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rights:
+    """Owner, mode and default access control list of a directory. An empty list leaves new files to the umask of their creator."""
+
+    uid: int
+    gid: int
+    mode: int
+    acl: bytes = b""
 
 
 def open_directory(path: str, make: bool = False, mode: int = 0o755, dir_fd: int | None = None) -> int:
@@ -118,3 +130,22 @@ def write_file(path: str, text: str) -> None:
     with directory(os.path.dirname(path)) as parent:
         # By descriptor: another user may replace the directory after it was opened.
         replace_file(f"/proc/self/fd/{parent}/{os.path.basename(path)}", text)
+
+
+def read_rights(handle: int) -> Rights:
+    """Return the rights of an open directory."""
+    info = os.fstat(handle)
+    return Rights(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode), acl.read(handle))
+
+
+def write_rights(handle: int, wanted: Rights) -> None:
+    """Give an open directory these rights.
+
+    :raises OSError: the file system has no access control lists, or is read-only.
+    """
+    info = os.fstat(handle)
+    if (info.st_uid, info.st_gid) != (wanted.uid, wanted.gid):
+        os.fchown(handle, wanted.uid, wanted.gid)
+    acl.write(handle, wanted.acl)
+    # Last: a change of the owner clears the setgid bit.
+    os.fchmod(handle, wanted.mode)

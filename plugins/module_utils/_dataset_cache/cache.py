@@ -26,7 +26,7 @@ class Cache(Eviction):
     """The cache that the commands work with."""
 
     def sweep(self) -> None:
-        """Take out what users put there and no program of ours did: it would keep others from their locks, or root busy for ever."""
+        """Take out entries of users that no program of ours made: they could block locks, or keep root busy for ever."""
         for folder in (self.locks, self.requests, self.sets):
             for name in folder.names():
                 status = folder.lstat(name)
@@ -64,7 +64,7 @@ class Cache(Eviction):
             say(f"{shown(name)} is no part of the cache and cannot be removed: {error.strerror}")
 
     def ask_for_room(self, need: int) -> None:
-        """Have root's service remove what other users own."""
+        """Request that root's service removes copies of other users."""
         name = f"{need}-{os.getpid()}-{secrets.token_hex(4)}"
         os.close(self.requests.file_or_new(name))
         end = time.monotonic() + SERVICE_S

@@ -47,7 +47,7 @@ WHILE IT IS USED
 WHAT IS PROMISED
     A path is printed only for a copy of which every byte was hashed while it was read, was flushed, and was read back
     from the disk with the same hash (--hash full); whose source was the same before and after; and whose sizes and
-    times are still those of that moment. A source that has changed since is copied anew beside the old copy, which
+    times are still those of that moment. A source that has changed since is copied again; the old copy
     stays until its readers end. A source with SHA256SUMS must match it. The group reads copies, nobody writes them.
 
 CONFIGURATION
@@ -67,7 +67,7 @@ CONFIGURATION
 
 EXIT STATUS
     0    done
-    1    a fault of this program
+    1    an error of this program
     2    wrong usage or configuration
     3    source refused: missing, outside of `sources`, unreadable, private, or holds what cannot be copied
     4    source corrupt: a read error, or it does not match its checksums
@@ -87,11 +87,11 @@ EXIT STATUS
 
 def parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
-    for option, words in (
+    for option, text in (
         ("config", f"another configuration than {CONFIGURATION}"),
         ("cache", "another directory of the cache"),
     ):
-        shared.add_argument(f"--{option}", metavar="PATH", default=argparse.SUPPRESS, help=words)
+        shared.add_argument(f"--{option}", metavar="PATH", default=argparse.SUPPRESS, help=text)
     shared.add_argument(
         "-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress, only failures"
     )
@@ -106,62 +106,68 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"dataset-cache {VERSION}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def command(name: str, work: t.Callable[[argparse.Namespace], Exit], words: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=words, description=words, parents=[shared], allow_abbrev=False)
-        made.set_defaults(work=work)
-        return made
+    def command(name: str, work: t.Callable[[argparse.Namespace], Exit], summary: str) -> argparse.ArgumentParser:
+        created = commands.add_parser(name, help=summary, description=summary, parents=[shared], allow_abbrev=False)
+        created.set_defaults(work=work)
+        return created
 
     jobs = {"type": int, "default": 0, "metavar": "N", "help": "files at the same time (default: by the kind of disk)"}
-    for name, work, words in (
+    for name, work, text in (
         ("get", get, "print the path of the whole copy; make it when it is missing"),
         ("run", run, "run a command (after --) with the copy, which stays until it ends; {} in it is the path"),
     ):
-        made = command(name, work, words)
-        made.add_argument("source", metavar="SOURCE")
-        made.add_argument(
+        subparser = command(name, work, text)
+        subparser.add_argument("source", metavar="SOURCE")
+        subparser.add_argument(
             "--hash", choices=("full", "once"), help="read the copy back from the disk (full), or not (once)"
         )
-        made.add_argument("--jobs", **t.cast(t.Any, jobs))
-        made.add_argument("--or-source", action="store_true", help="where the cache fails, give the path of the source")
-        made.add_argument("--offline", action="store_true", help="serve a whole copy without looking at its source")
-        made.add_argument(
+        subparser.add_argument("--jobs", **t.cast(t.Any, jobs))
+        subparser.add_argument(
+            "--or-source", action="store_true", help="where the cache fails, give the path of the source"
+        )
+        subparser.add_argument(
+            "--offline", action="store_true", help="serve a whole copy without looking at its source"
+        )
+        subparser.add_argument(
             "--wait", type=float, metavar="S", help="seconds to wait for another process that copies (default: no end)"
         )
-        made.add_argument("--sums", metavar="FILE", help=f"SHA-256 of the files (default: {SUMS} in the source)")
-        made.add_argument("--expect", metavar="SHA256", help="the SHA-256 of a source that is one file")
-        made.add_argument("--share", action="store_true", help="copy also what the group may not read in the source")
+        subparser.add_argument("--sums", metavar="FILE", help=f"SHA-256 of the files (default: {SUMS} in the source)")
+        subparser.add_argument("--expect", metavar="SHA256", help="the SHA-256 of a source that is one file")
+        subparser.add_argument(
+            "--share", action="store_true", help="copy also what the group may not read in the source"
+        )
         if name == "get":
-            made.add_argument("--pid", type=int, help="the process to keep the copy for (default: the caller)")
+            subparser.add_argument("--pid", type=int, help="the process to keep the copy for (default: the caller)")
         else:
-            made.add_argument(
+            subparser.add_argument(
                 "--env", default="DATASET_CACHE_PATH", metavar="NAME", help="variable with the path (%(default)s)"
             )
-    for name, work, words in (
+    for name, work, text in (
         ("pin", pin, "never evict it"),
         ("unpin", unpin, "let it be evicted again"),
         ("release", release, "end what `get` keeps for a process before that ends"),
         ("rm", remove, "remove its copies"),
     ):
-        made = command(name, work, words)
-        made.add_argument("sources", nargs="+", metavar="SOURCE")
+        subparser = command(name, work, text)
+        subparser.add_argument("sources", nargs="+", metavar="SOURCE")
         if name == "release":
-            made.add_argument("--pid", type=int, help="the process (default: the caller)")
-    made = command("status", status, "what there is: size, last use, state, pin, users")
-    made.add_argument("sources", nargs="*", metavar="SOURCE")
-    made.add_argument("--json", action="store_true", help="for programs")
-    made.add_argument(
-        "--check", action="store_true", help="look at the sources: a copy may be stale, or its source gone"
+            subparser.add_argument("--pid", type=int, help="the process (default: the caller)")
+    subparser = command("status", status, "what there is: size, last use, state, pin, users")
+    subparser.add_argument("sources", nargs="*", metavar="SOURCE")
+    subparser.add_argument("--json", action="store_true", help="for programs")
+    subparser.add_argument(
+        "--check", action="store_true", help="take_survey at the sources: a copy may be stale, or its source gone"
     )
-    made = command("evict", evict, "remove what was used longest ago, until under the quota")
-    made.add_argument("--dry-run", action="store_true", help="only tell")
-    made.add_argument("--need", metavar="SIZE", help="until this much more fits")
-    made.add_argument(
+    subparser = command("evict", evict, "remove what was used longest ago, until under the quota")
+    subparser.add_argument("--dry-run", action="store_true", help="only report")
+    subparser.add_argument("--need", metavar="SIZE", help="until this much more fits")
+    subparser.add_argument(
         "--requests", action="store_true", help="answer users who need room that others hold (root's service)"
     )
-    made = command("verify", verify, "read copies again; a wrong one is never served any more")
-    made.add_argument("sources", nargs="*", metavar="SOURCE")
-    made.add_argument("--jobs", **t.cast(t.Any, jobs))
-    made.add_argument(
+    subparser = command("verify", verify, "read copies again; a wrong one is never served any more")
+    subparser.add_argument("sources", nargs="*", metavar="SOURCE")
+    subparser.add_argument("--jobs", **t.cast(t.Any, jobs))
+    subparser.add_argument(
         "--source", dest="with_source", action="store_true", help="compare with what the sources hold, too"
     )
     return top

@@ -24,9 +24,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import Source
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.store import POLL_S
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import (
+    format_size,
     read_size,
     shown,
-    size_words,
 )
 
 
@@ -35,7 +35,7 @@ def open_cache(args: argparse.Namespace) -> Cache:
 
 
 def named(cache: Cache, given: str) -> str:
-    """The dataset that is meant: by its name in the cache, or by its source, which may be gone or forbidden by now."""
+    """Return the name of a dataset, given by that name or by its source, which may be gone or forbidden by now."""
     if "/" not in given and given in cache.names():
         return given
     return Source(given, cache.settings._replace(sources=("/",))).set
@@ -44,10 +44,10 @@ def named(cache: Cache, given: str) -> str:
 def chosen(cache: Cache, given: list[str]) -> list[Dataset]:
     if not given:
         return cache.datasets()
-    found = [cache.dataset(named(cache, one)) for one in given]
-    for dataset, one in zip(found, given):
+    found = [cache.dataset(named(cache, name)) for name in given]
+    for dataset, name in zip(found, given):
         if dataset is None:
-            raise Failed(Exit.ABSENT, f"{shown(one)} is not in the cache")
+            raise Failed(Exit.ABSENT, f"{shown(name)} is not in the cache")
     return t.cast("list[Dataset]", found)
 
 
@@ -100,8 +100,8 @@ def release(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def look_who(cache: Cache, copy: Copy) -> list[str]:
-    """Who uses a copy, for those who only want to know: whoever has its lock for longer keeps nobody waiting."""
+def users_of(cache: Cache, copy: Copy) -> list[str]:
+    """Return the users of a copy, for a caller that only reports them: a lock that is held for longer delays nobody."""
     end = time.monotonic() + 1
     while True:
         lock = cache.try_lock(copy.set, "lock")
@@ -122,11 +122,11 @@ def evict(args: argparse.Namespace) -> Exit:
         except ValueError as error:
             raise Failed(Exit.USAGE, f"--need {error}") from None
 
-    def told(victim: Victim) -> None:
+    def report(victim: Victim) -> None:
         if not args.quiet or args.dry_run:
             name = shown(victim.source or victim.set)
             sys.stdout.write(
-                f"{'would evict' if args.dry_run else 'evicted'} {name}: {size_words(victim.disk)}, {victim.why}\n"
+                f"{'would evict' if args.dry_run else 'evicted'} {name}: {format_size(victim.disk)}, {victim.why}\n"
             )
             sys.stdout.flush()
 
@@ -138,13 +138,13 @@ def evict(args: argparse.Namespace) -> Exit:
             if wanted:
                 # The user hears from its own attempt when there is no room still.
                 with contextlib.suppress(NoRoom):
-                    cache.make_room(int(wanted[0]), told)
+                    cache.make_room(int(wanted[0]), report)
             with contextlib.suppress(OSError):
                 cache.requests.unlink(name)
         if args.dry_run:
-            collections.deque(map(told, cache.plan(need)), maxlen=0)
+            collections.deque(map(report, cache.plan(need)), maxlen=0)
         else:
-            cache.make_room(need, told)
+            cache.make_room(need, report)
             cache.close_sets()
     return Exit.DONE
 
@@ -162,7 +162,7 @@ def remove(args: argparse.Namespace) -> Exit:
             if dataset.pin:
                 raise Failed(Exit.BUSY, f"{shown(dataset.source)} is pinned: dataset-cache unpin")
             for copy in dataset.copies:
-                users = look_who(cache, copy)
+                users = users_of(cache, copy)
                 if users:
                     raise Failed(Exit.BUSY, f"{shown(dataset.source)} is used by {', '.join(users)}")
             for copy, kind in [(copy, "copy") for copy in dataset.copies] + [(copy, "trash") for copy in dataset.trash]:

@@ -19,7 +19,7 @@ ZEROS = memoryview(bytes(CHUNK))
 
 
 def extents(fd: int, size: int) -> t.Iterator[tuple[int, int]]:
-    """Where a file has data."""
+    """Yield start and end of each part of a file that has data."""
     position = 0
     while position < size:
         try:
@@ -44,7 +44,7 @@ def feed_zeros(digest: t.Any, count: int, check: t.Callable[[], None]) -> None:
 
 
 def hash_file(path: str, algorithm: str, size: int, buffer: memoryview, check: t.Callable[[], None]) -> str:
-    """The hash of a file as the disk has it; something that no file can have where its size differs."""
+    """Return the hash of a file as the disk has it; a text that is no hash where the size differs."""
     fd = os.open(path, READ)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

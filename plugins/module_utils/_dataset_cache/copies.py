@@ -42,7 +42,7 @@ class Copies(Store):
     """The cache as a place that serves copies."""
 
     def touch(self, folder: Folder) -> None:
-        """Record a use, by a number that only grows: the time of day is for people."""
+        """Record a use by a number that only grows; the time of day is for people."""
         # A full disk is no reason not to serve what is on it.
         with contextlib.suppress(OSError), self.writing(folder):
             folder.write("used", f"{min(max(self.numbers(), default=0) + 1, LAST)} {int(time.time())}\n")
@@ -56,7 +56,7 @@ class Copies(Store):
         return found
 
     def open_set(self, source: Source) -> Folder:
-        """The folder of a dataset; called with its lock."""
+        """Open the folder of a dataset and make it where it is missing; the caller holds its lock."""
         if self.guest:
             raise self.refusal(source)
         mode = self.sets.status.st_mode & 0o7777
@@ -94,11 +94,11 @@ class Copies(Store):
         with self.opened(name) as folder:
             if folder is None or folder.read("pin"):
                 return
-            left = folder.names()
-            if not all(item in ("leases", "pin", "source", "used") or ENDINGS.search(item) for item in left):
+            items = folder.names()
+            if not all(item in ("leases", "pin", "source", "used") or ENDINGS.search(item) for item in items):
                 return
             with contextlib.suppress(OSError), self.acting_as(folder.status.st_uid):
-                for item in left:
+                for item in items:
                     if item == "leases":
                         with folder.folder(item) as leases:
                             for lease in leases.names():
@@ -109,7 +109,7 @@ class Copies(Store):
                 os.rmdir(name, dir_fd=self.sets.fd)
 
     def find(self, source: Source, fingerprint: str | None) -> Held | None:
-        """A whole copy of what the source is now (None: of whatever it was), looked at and held."""
+        """Return a whole copy that was checked and is held: of the source as it is now, or with no fingerprint of any state."""
         while True:
             with self.opened(source.set) as folder:
                 if folder is None:
@@ -124,26 +124,28 @@ class Copies(Store):
                     if not wrong:
                         self.touch(folder)
                         return Held(copy.set, copy.name, os.path.join(copy.path, "data", copy_name(copy)), lock)
-                    self.condemn(folder, copy, wrong)
+                    self.mark_damaged(folder, copy, wrong)
                 lock.release()
 
     def hold(self, folder: Folder, source: Source, fingerprint: str | None) -> tuple[Copy, Flock] | None:
-        """The newest copy that may be served; called with the lock of its dataset."""
-        givers = self.givers(source.path)
-        if givers is not None and folder.status.st_uid not in givers:
+        """Lock the newest copy that may be served; the caller holds the lock of its dataset."""
+        trusted_owners = self.trusted_owners(source.path)
+        if trusted_owners is not None and folder.status.st_uid not in trusted_owners:
             # Its owner can put something else in the place of a copy.
             return None
         for copy in self.read(folder, source.set).copies:
             if not copy.record or copy.damaged or copy.record.source != source.path:
                 continue
-            if fingerprint in (None, copy.record.fingerprint) and (givers is None or copy.owner in givers):
+            if fingerprint in (None, copy.record.fingerprint) and (
+                trusted_owners is None or copy.owner in trusted_owners
+            ):
                 lock = self.share(folder, copy)
                 if lock:
                     return copy, lock
         return None
 
-    def givers(self, source: str) -> set[int] | None:
-        """Whose copies are served; None: everybody's. Members of the group trust each other, root only who may change the source."""
+    def trusted_owners(self, source: str) -> set[int] | None:
+        """Return the users whose copies are served; None for all users."""
         if os.geteuid() != 0:
             return None
         try:
@@ -153,16 +155,16 @@ class Copies(Store):
 
     def share(self, folder: Folder, copy: Copy) -> Flock | None:
         """Keep a copy, as `run` does."""
-        with contextlib.suppress(OSError), folder.folder(copy.name) as made:
+        with contextlib.suppress(OSError), folder.folder(copy.name) as copied:
             # Nobody who works as this program does holds it otherwise here.
-            return Flock.take(made.file("use"), fcntl.LOCK_SH, wait=False)
+            return Flock.take(copied.file("use"), fcntl.LOCK_SH, wait=False)
         return None
 
     def wrong(self, folder: Folder, copy: Copy) -> str:
-        """What a look at the copy shows to be wrong with it: not its content, which is `verify`."""
+        """Return what names, sizes and times of a copy show to be wrong with it; `verify` checks the content."""
         found = Fingerprint()
         try:
-            with folder.folder(copy.name) as made, made.folder("data") as data:
+            with folder.folder(copy.name) as copied, copied.folder("data") as data:
                 for entry in walk(os.path.join(data.path, copy_name(copy))):
                     found.add(entry)
         except OSError as error:
@@ -172,15 +174,15 @@ class Copies(Store):
         fingerprint = t.cast(Record, copy.record).copy_fingerprint
         return "" if found.hash.hexdigest() == fingerprint else "names, sizes or times in it have changed"
 
-    def condemn(self, folder: Folder, copy: Copy, why: str) -> None:
-        """A copy is never served again; called with the lock of its dataset."""
+    def mark_damaged(self, folder: Folder, copy: Copy, why: str) -> None:
+        """Mark a copy so that it is never served again; the caller holds the lock of its dataset."""
         say(f"the copy {shown(copy.path)} is not used any more: {why}")
-        self.shunned.add((folder.status.st_ino, copy.name))
+        self.rejected.add((folder.status.st_ino, copy.name))
         try:
             with self.writing(folder):
                 folder.replace(f"{copy.name}.damaged", why, durable=True)
         except OSError as error:
-            say(f"others cannot be told: {error.strerror}")
+            say(f"other users get no notice of it: {error.strerror}")
 
     def lease(self, held: Held, pid: int) -> None:
         """Keep a copy for a process; dead leases go on the way."""

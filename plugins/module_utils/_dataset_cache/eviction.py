@@ -22,10 +22,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
     Victim,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import (
+    format_size,
     read_size,
     say,
     shown,
-    size_words,
 )
 
 
@@ -33,7 +33,7 @@ class Eviction(Copies):
     """The cache as a place with limited room."""
 
     def victims(self, datasets: list[Dataset], look_at: t.Callable[[Copy], bool]) -> t.Iterator[Victim]:
-        """What may go, in this order. *look_at* tells whether a copy is in use."""
+        """Yield what can be removed, in this order. *look_at* reports whether a copy is in use."""
         for dataset in datasets:
             for copy in dataset.trash:
                 # The owner of a dataset can rename what another reads.
@@ -57,7 +57,7 @@ class Eviction(Copies):
                 yield Victim("copy", current.set, current.name, current.disk, current.owner, why, dataset.source)
 
     def is_making(self, staging: Staging) -> bool:
-        """Whether somebody makes this copy. The owner of SET.make can exchange it: who makes a copy holds its folder, too."""
+        """Return whether a process makes this copy. The owner of SET.make can exchange it: the process holds the folder, too."""
         lock = self.try_lock(staging.set, "make")
         if lock is None:
             return True
@@ -72,12 +72,12 @@ class Eviction(Copies):
             return folder is None or bool(self.users(folder, copy))
 
     def missing(self, datasets: list[Dataset], need: int) -> int:
-        """Bytes that have to go before *need* more fit."""
+        """Return the bytes that have to be freed before *need* more fit."""
         whole, free = self.size()
         quota, floor = read_size(self.settings.quota, whole), read_size(self.settings.free, whole)
         promised = sum(max(0, staging.need - staging.done) for dataset in datasets for staging in dataset.staging)
         if need > quota:
-            raise NoRoom(f"{size_words(need)} are more than the quota of {size_words(quota)} (`quota`)")
+            raise NoRoom(f"{format_size(need)} are more than the quota of {format_size(quota)} (`quota`)")
         return max(self.used(datasets) + need - quota, need + promised + floor - free)
 
     def removable(self, victim: Victim) -> bool:
@@ -86,7 +86,7 @@ class Eviction(Copies):
         return victim.owner >= 0 and os.geteuid() in (0, victim.owner)
 
     def plan(self, need: int) -> list[Victim]:
-        """What has to go before *need* bytes fit; called with the lock of the room.
+        """Return what has to be removed before *need* bytes fit; the caller holds the lock of the room.
 
         :raises NoRoom: not enough can go; then nothing should.
         """
@@ -104,27 +104,29 @@ class Eviction(Copies):
             chosen.append(victim)
             freed += victim.disk
         if freed < missing:
-            words = f"{size_words(missing - freed)} more would have to be free, and what is left is pinned, in use or not ours"
+            message = f"{format_size(missing - freed)} more would have to be free, and what is left is pinned, in use or not ours"
             if others:
-                words += f"; {size_words(others)} of other users can go by root's `dataset-cache evict --need {need}`"
-            raise NoRoom(words, freed + others >= missing)
+                message += (
+                    f"; {format_size(others)} of other users can go by root's `dataset-cache evict --need {need}`"
+                )
+            raise NoRoom(message, freed + others >= missing)
         return chosen
 
-    def make_room(self, need: int, told: t.Callable[[Victim], None]) -> None:
-        """Have room for *need* bytes; called with the lock of the room."""
+    def make_room(self, need: int, report: t.Callable[[Victim], None]) -> None:
+        """Make room for *need* bytes; the caller holds the lock of the room."""
         for _attempt in range(5):
             victims = self.plan(need)
             if not victims:
                 return
             for victim in victims:
                 if self.dropped(victim):
-                    told(victim)
+                    report(victim)
             if need == 0 and self.missing(self.datasets(), 0) <= 0:
                 return
         raise NoRoom("others use up what is freed; try again")
 
     def dropped(self, victim: Victim) -> bool:
-        """Remove one thing. What one user has made so that it cannot be removed, keeps root from nothing else."""
+        """Remove one victim. One that a user has made impossible to remove does not stop root from removing others."""
         try:
             return self.drop(victim)
         except OSError as error:
@@ -135,7 +137,7 @@ class Eviction(Copies):
             return False
 
     def drop(self, victim: Victim) -> bool:
-        """Remove one thing, unless somebody has come to use it; called with the lock of the room."""
+        """Remove one victim, unless a process uses it by now; the caller holds the lock of the room."""
         with self.opened(victim.set) as folder:
             if folder is None:
                 return False

@@ -29,23 +29,23 @@ FALL_BACK = {Exit.ROOM, Exit.CHANGED, Exit.WRONG, Exit.CACHE, Exit.WAIT}
 
 
 class Failed(Exception):
-    """Ends the program with a status and words for it."""
+    """An error that ends the program with a status and a message."""
 
-    def __init__(self, status: Exit, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, status: Exit, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
 class NoRoom(Failed):
-    """*others*: root could free enough."""
+    """The copies do not fit. *others*: root could free enough."""
 
-    def __init__(self, words: str, others: bool = False) -> None:
-        super().__init__(Exit.ROOM, words)
+    def __init__(self, message: str, others: bool = False) -> None:
+        super().__init__(Exit.ROOM, message)
         self.others = others
 
 
 class Stopped(BaseException):
-    """A signal asked the program to end."""
+    """A signal that ends the program."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -38,7 +38,7 @@ class Folder:
 
     @property
     def path(self) -> str:
-        """A path that leads here, wherever somebody moves the folder."""
+        """Return a path that leads here, wherever somebody moves the folder."""
         return f"/proc/self/fd/{self.fd}"
 
     @property
@@ -78,7 +78,7 @@ class Folder:
                 return self.file(name, flags | os.O_CREAT | os.O_EXCL, mode)
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None when there is none that can be read."""
+        """Return the text of a file; None where it cannot be read."""
         try:
             fd = self.file(name)
         except OSError:
@@ -96,7 +96,7 @@ class Folder:
             return None
 
     def replace(self, name: str, text: str, durable: bool = False) -> None:
-        """Put a file in place at once or not at all. Its staging name is a fixed one: what killed processes leave does not add up."""
+        """Put a file in place at once or not at all. Its staging name is fixed: files that killed processes leave do not accumulate."""
         staged = f"{name}~{os.geteuid()}"
         fd = self.file_or_new(staged, os.O_WRONLY)
         try:
@@ -130,9 +130,9 @@ class Folder:
             os.mkdir(name, 0o700, dir_fd=self.fd)
         except FileExistsError:
             return self.folder(name)
-        made = self.folder(name)
-        made.give(mode, gid)
-        return made
+        created = self.folder(name)
+        created.give(mode, gid)
+        return created
 
     def give(self, mode: int, gid: int | None) -> None:
         if gid is not None and self.status.st_gid != gid:

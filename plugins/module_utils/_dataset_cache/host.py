@@ -12,7 +12,7 @@ import re
 
 
 def read_small(path: str) -> str | None:
-    """The text of a file of the kernel; None when there is none that can be read."""
+    """Return the text of a file of the kernel; None where it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(1 << 20)
@@ -21,7 +21,7 @@ def read_small(path: str) -> str | None:
 
 
 def is_rotational(path: str) -> bool:
-    """Whether a path is on a disk that turns; False when nobody knows (network, tmpfs)."""
+    """Return whether a path is on a rotating disk; False where that is unknown (network, tmpfs)."""
     number = os.stat(path).st_dev
     block = f"/sys/dev/block/{os.major(number)}:{os.minor(number)}"
     for attribute in ("queue/rotational", "../queue/rotational"):
@@ -32,7 +32,7 @@ def is_rotational(path: str) -> bool:
 
 
 def fastest_algorithm() -> str:
-    """SHA-256 where the processor computes it (1.5 times BLAKE2b on an EPYC), BLAKE2b elsewhere (twice SHA-256)."""
+    """Return SHA-256 where the processor computes it (1.5 times BLAKE2b on an EPYC), else BLAKE2b (twice SHA-256)."""
     flags = read_small("/proc/cpuinfo") or ""
     return "sha256" if re.search(r"^(flags|Features)\s*:.*\b(sha_ni|sha2)\b", flags, re.MULTILINE) else "blake2b"
 

@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 
 
 class Lease(t.NamedTuple):
-    """That a process uses a copy. It stands in the name of a file, which is there or is not."""
+    """A process that uses a copy. The name of a file holds it: the file exists or not."""
 
     copy: str
     pid: int
@@ -28,7 +28,7 @@ class Lease(t.NamedTuple):
 
     @classmethod
     def of(cls, copy: str, pid: int) -> Lease:
-        """:raises ProcessLookupError: there is no such process."""
+        """Return the lease of a process that runs."""
         started = start_of(pid)
         if started is None:
             raise ProcessLookupError(pid)
@@ -44,7 +44,7 @@ class Lease(t.NamedTuple):
         return "@".join(str(part) for part in self)
 
     def holds(self, hours: float) -> bool:
-        """Whether its process still runs. Nothing here asks the time of day, which may jump."""
+        """Return whether the process still runs. The time of day, which may jump, does not count."""
         if self.boot != boot_id():
             return False
         if self.namespace != pid_namespace():
@@ -54,7 +54,7 @@ class Lease(t.NamedTuple):
 
 
 def start_of(pid: int) -> int | None:
-    """When a process started, in ticks since boot; 0 when it is hidden from us; None when it has ended."""
+    """Return the start of a process in ticks since boot; 0 where it is hidden from us, None when it has ended."""
     if pid <= 0:
         return None
     text = read_small(f"/proc/{pid}/stat")
@@ -81,18 +81,18 @@ def boot_id() -> str:
     return (read_small("/proc/sys/kernel/random/boot_id") or "unknown").strip()
 
 
-def process_words(pid: int) -> str:
+def process_name(pid: int) -> str:
     name = read_small(f"/proc/{pid}/comm")
     return f"{pid} ({shown(name.strip())})" if name else str(pid)
 
 
 def lockers(fd: int) -> list[int]:
-    """Processes that hold a flock on the file, as far as this one can see."""
+    """Return the visible processes that hold a flock on the file."""
     status = os.fstat(fd)
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
     for line in (read_small("/proc/locks") or "").splitlines():
-        words = line.split()
-        if "FLOCK" in words and wanted in words and "->" not in words and int(words[4]) > 0:
-            found.append(int(words[4]))
+        fields = line.split()
+        if "FLOCK" in fields and wanted in fields and "->" not in fields and int(fields[4]) > 0:
+            found.append(int(fields[4]))
     return found

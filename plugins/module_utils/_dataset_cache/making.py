@@ -26,18 +26,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import Held, Record, Victim
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import (
-    Seen,
+    Survey,
     check_entries,
     copied_target,
-    look,
     source_failed,
+    take_survey,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.store import POLL_S
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import (
+    format_size,
     read_sums,
     say,
     shown,
-    size_words,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.transfer import Transfer
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.tree import (
@@ -58,18 +58,20 @@ class Making(Transfer):
     """The making of one copy; its caller holds the lock SET.make of the dataset."""
 
     def run(self) -> Held:
-        seen = look(self.source.path, keep=True)
+        survey = take_survey(self.source.path, keep=True)
         shares = self.options.share or self.settings.share_private
-        check_entries(self.source, seen.entries, None if shares else self.cache.gid)
-        self.targets = {entry.path: copied_target(self.source, entry) for entry in seen.entries if entry.kind == "link"}
-        self.read_expected(seen.entries)
+        check_entries(self.source, survey.entries, None if shares else self.cache.gid)
+        self.targets = {
+            entry.path: copied_target(self.source, entry) for entry in survey.entries if entry.kind == "link"
+        }
+        self.read_expected(survey.entries)
         self.algorithm = "sha256" if self.sums else self.settings.algorithm
         if self.algorithm == "auto":
             self.algorithm = fastest_algorithm()
         try:
-            self.reserve(self.need(seen.entries))
-            self.fill(seen)
-            return self.finish(seen)
+            self.reserve(self.need(survey.entries))
+            self.fill(survey)
+            return self.finish(survey)
         except OSError as error:
             raise write_failed(error) from None
         finally:
@@ -77,7 +79,7 @@ class Making(Transfer):
             self.clear()
 
     def clear(self) -> None:
-        """Take away what was not finished; what cannot be is the next one's, or root's."""
+        """Remove what was not finished; what cannot be removed is left to the next process, or to root."""
         self.progress.folder = None
         if self.stage and self.folder and self.name:
             with contextlib.suppress(OSError):
@@ -90,7 +92,7 @@ class Making(Transfer):
             self.cache.close_set(self.source.set)
 
     def read_expected(self, entries: list[Entry]) -> None:
-        """Which SHA-256 files are to have: by --expect, by --sums or by the source's own list."""
+        """Read the SHA-256 that files must have: from --expect, from --sums or from the list in the source."""
         files = {entry.path for entry in entries if entry.kind == "file"}
         if self.options.expect:
             if files != {""}:
@@ -120,7 +122,7 @@ class Making(Transfer):
             )
 
     def need(self, entries: list[Entry]) -> int:
-        """Bytes on disk that the copy takes at most."""
+        """Return the bytes on disk that the copy takes at most."""
         total, inodes = BLOCK, set()
         for entry in entries:
             if entry.links > 1:
@@ -128,7 +130,7 @@ class Making(Transfer):
                     continue
                 inodes.add((entry.device, entry.inode))
             size = entry.size
-            # Fewer blocks than bytes: holes, or a file system that compresses. Only the extents tell.
+            # Fewer blocks than bytes: holes, or a file system that compresses. Only the extents show it.
             if entry.kind == "file" and size > CHUNK and entry.allocated < size:
                 with contextlib.suppress(OSError):
                     size = self.data_size(entry)
@@ -144,17 +146,17 @@ class Making(Transfer):
             os.close(fd)
 
     def reserve(self, need: int) -> None:
-        """Have room, and promise it to this copy."""
+        """Make room, and reserve it for this copy."""
 
-        def told(victim: Victim) -> None:
+        def report(victim: Victim) -> None:
             if not self.options.quiet:
-                say(f"evicted {shown(victim.source or victim.set)} ({size_words(victim.disk)}, {victim.why})")
+                say(f"evicted {shown(victim.source or victim.set)} ({format_size(victim.disk)}, {victim.why})")
 
         while True:
             with self.cache.room():
-                self.clear_left()
+                self.clear_unfinished()
                 try:
-                    self.cache.make_room(need, told)
+                    self.cache.make_room(need, report)
                 except NoRoom as error:
                     if not (error.others and self.settings.evict_service):
                         raise
@@ -168,8 +170,8 @@ class Making(Transfer):
             else:
                 time.sleep(POLL_S)
 
-    def clear_left(self) -> None:
-        """This process holds SET.make: whoever made what is there is gone."""
+    def clear_unfinished(self) -> None:
+        """Remove unfinished copies: this process holds SET.make, so their makers have ended."""
         with self.cache.opened(self.source.set) as folder:
             for staging in self.cache.read(folder, self.source.set).staging if folder else ():
                 with contextlib.suppress(OSError):
@@ -199,26 +201,26 @@ class Making(Transfer):
         self.progress.folder = self.stage
         return True
 
-    def finish(self, seen: Seen) -> Held:
-        """Make it a copy, if the source is still what it was."""
+    def finish(self, survey: Survey) -> Held:
+        """Put the copy in place, if the source is still what it was."""
         stage, above = t.cast(Folder, self.stage), t.cast(Folder, self.folder)
-        self.unchanged(seen)
+        self.unchanged(survey)
         for path, target in self.targets.items():
             self.check_link(path, target)
         folder_mode = self.settings.modes[1]
-        for entry in seen.entries:
+        for entry in survey.entries:
             if entry.kind == "folder":
                 os.chmod(self.place(entry), folder_mode)
-        manifest = self.write_manifest(seen.entries)
+        manifest = self.write_manifest(survey.entries)
         for name in ("need", "progress"):
             with contextlib.suppress(FileNotFoundError):
                 stage.unlink(name)
-        fingerprint, disk = self.look_at_copy(seen.entries)
-        files = [entry for entry in seen.entries if entry.kind == "file"]
+        fingerprint, disk = self.measure_copy(survey.entries)
+        files = [entry for entry in survey.entries if entry.kind == "file"]
         record = Record(
             self.source.path,
             self.source.name,
-            seen.fingerprint,
+            survey.fingerprint,
             fingerprint,
             self.algorithm,
             self.options.hash,
@@ -247,11 +249,11 @@ class Making(Transfer):
         path = self.cache.at("sets", self.source.set, name, "data", self.source.name)
         return Held(self.source.set, name, path, lock)
 
-    def unchanged(self, seen: Seen) -> None:
-        now = look(self.source.path, keep=True)
-        if [entry[:8] for entry in now.entries] == [entry[:8] for entry in seen.entries]:
+    def unchanged(self, survey: Survey) -> None:
+        now = take_survey(self.source.path, keep=True)
+        if [entry[:8] for entry in now.entries] == [entry[:8] for entry in survey.entries]:
             return
-        before, after = ({entry.path: entry[:8] for entry in entries} for entries in (seen.entries, now.entries))
+        before, after = ({entry.path: entry[:8] for entry in entries} for entries in (survey.entries, now.entries))
         changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
         names = ", ".join(shown(path or self.source.name) for path in changed[:3])
         raise Failed(
@@ -259,8 +261,8 @@ class Making(Transfer):
             f"{shown(self.source.path)} changed while it was copied ({names}); get it when nothing writes it",
         )
 
-    def look_at_copy(self, entries: list[Entry]) -> tuple[str, int]:
-        """The copy's fingerprint and its bytes on disk, when it has the shape of its source."""
+    def measure_copy(self, entries: list[Entry]) -> tuple[str, int]:
+        """Return fingerprint and bytes on disk of the copy, once its names, kinds and sizes are those of the source."""
         found, disk, inodes, shape = Fingerprint(), BLOCK, set(), []
         for entry in walk(self.top):
             found.add(entry)
@@ -276,7 +278,7 @@ class Making(Transfer):
         ).st_size
 
     def write_manifest(self, entries: list[Entry]) -> str:
-        """A line of JSON for each thing in the copy; the SHA-256 of them all."""
+        """Write a line of JSON for each entry of the copy; return the SHA-256 of all lines."""
         digest = hashlib.sha256()
         fd = t.cast(Folder, self.stage).file("manifest", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with open(fd, "wb", buffering=CHUNK) as file:
@@ -309,7 +311,7 @@ def write_failed(error: OSError) -> Failed:
 
 
 def next_generation(names: list[str]) -> str:
-    """The name of the next copy, beside what is there; a user may have left the largest that is read."""
+    """Return the name of the next copy, different from all existing ones; a user may have left the largest number that is read."""
     taken = {int(match[1]) for name in names for match in [re.match(r"g(\d{6,18})(?!\d)", name, re.ASCII)] if match}
     number = max((number for number in taken if number < 10**17), default=0) + 1
     while number in taken:

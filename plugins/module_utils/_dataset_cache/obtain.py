@@ -28,20 +28,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
     Settings,
     load_settings,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import Source, look
+from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import Source, take_survey
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.store import POLL_S
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import say, shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.transfer import Options
 
 
 def obtain(cache: Cache, source: Source, options: Options) -> Held:
-    """A whole copy of the source as it is now, held; made when there is none, by one process at a time."""
-    waiting, told = Progress(source.name, options.quiet, "waiting for"), False
+    """Return a held, whole copy of the source as it is now; one process at a time makes a missing one."""
+    waiting, reported = Progress(source.name, options.quiet, "waiting for"), False
     end = None if options.wait is None else time.monotonic() + options.wait
     while True:
         if not options.offline:
             source.require()
-        held = cache.find(source, None if options.offline else look(source.path, keep=False).fingerprint)
+        held = cache.find(source, None if options.offline else take_survey(source.path, keep=False).fingerprint)
         if held:
             return held
         if options.offline:
@@ -51,14 +51,14 @@ def obtain(cache: Cache, source: Source, options: Options) -> Held:
         lock = cache.take(source.set, "make")
         if lock:
             with lock:
-                held = cache.find(source, look(source.path, keep=False).fingerprint)
+                held = cache.find(source, take_survey(source.path, keep=False).fingerprint)
                 if held is None:
                     held = Making(cache, source, options).run()
                     drop_old(cache, source)
                 return held
-        if not options.quiet and not told:
+        if not options.quiet and not reported:
             say(f"another process copies {shown(source.path)}; waiting for it")
-            told = True
+            reported = True
         try:
             wait_for_maker(cache, source, waiting, end)
         finally:
@@ -104,7 +104,7 @@ def options_of(args: argparse.Namespace, settings: Settings) -> Options:
 
 
 def serve(args: argparse.Namespace) -> tuple[str, Cache | None, Held | None]:
-    """The path to use: of a copy, or with --or-source of the source itself."""
+    """Return the path to use: of a copy, or with --or-source of the source itself."""
     source = None
     try:
         settings = load_settings(args.config, args.cache)

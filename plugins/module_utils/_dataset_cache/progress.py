@@ -14,14 +14,14 @@ import threading
 import time
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.folder import Folder
-from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import say, shown, size_words
+from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import format_size, say, shown
 
 
 class Progress:
-    """How far a copy is: a bar on a terminal, a line every ten seconds elsewhere, and a file for those who wait."""
+    """The progress of a copy: a bar on a terminal, a line every ten seconds elsewhere, and a file for processes that wait."""
 
-    def __init__(self, name: str, quiet: bool, what: str = "copying") -> None:
-        self.name, self.quiet, self.what = shown(name), quiet, what
+    def __init__(self, name: str, quiet: bool, action: str = "copying") -> None:
+        self.name, self.quiet, self.what = shown(name), quiet, action
         self.terminal = not quiet and sys.stderr.isatty()
         self.lock = threading.Lock()
         self.done = self.written = self.total = 0
@@ -29,7 +29,7 @@ class Progress:
         self.passes = 1
         self.first: tuple[float, int] | None = None
         self.folder: Folder | None = None
-        self.told = self.filed = time.monotonic()
+        self.shown_at = self.written_at = time.monotonic()
         self.drawn = False
 
     def add(self, count: int, written: int = 0) -> None:
@@ -38,10 +38,10 @@ class Progress:
             self.written += written
 
     def tick(self) -> None:
-        """Called now and then by the one who waits for the work."""
+        """Update the display and the file; the thread that waits for the work calls it now and then."""
         now = time.monotonic()
-        if self.folder and now - self.filed >= 1:
-            self.filed = now
+        if self.folder and now - self.written_at >= 1:
+            self.written_at = now
             state = {"done": self.done // self.passes, "written": self.written, "total": self.total}
             with contextlib.suppress(OSError):
                 self.folder.replace("progress", json.dumps(state))
@@ -49,15 +49,15 @@ class Progress:
 
     def show(self, done: int, total: int) -> None:
         now = time.monotonic()
-        # Who waits comes in the middle: only what is done from then on tells how fast it is.
+        # A process that waits comes in the middle: the rate counts only what is done from then on.
         self.first = self.first or (now, done)
-        if self.quiet or now - self.told < (0.2 if self.terminal else 10):
+        if self.quiet or now - self.shown_at < (0.2 if self.terminal else 10):
             return
-        self.told = now
+        self.shown_at = now
         share = done / total if total else 0.0
         rate = (done - self.first[1]) / max(now - self.first[0], 0.001)
-        left = f"{clock(max(total - done, 0) / rate)} left" if rate > 0 and total else ""
-        text = f"{self.what} {self.name}: {share:4.0%} of {size_words(total)}, {size_words(rate)}/s {left}"
+        remaining = f"{clock(max(total - done, 0) / rate)} left" if rate > 0 and total else ""
+        text = f"{self.what} {self.name}: {share:4.0%} of {format_size(total)}, {format_size(rate)}/s {remaining}"
         if self.terminal:
             columns = shutil.get_terminal_size().columns
             room = columns - len(text) - 4

@@ -28,7 +28,7 @@ class Record(t.NamedTuple):
     bytes: int
     disk: int
     files: int
-    made: float
+    made: float  # kept: a key of records on the disk
     user: str
     version: str
     whole: bool

@@ -40,7 +40,7 @@ class Settings(t.NamedTuple):
 
 
 def check_settings(values: dict[str, t.Any]) -> Settings:
-    """Settings of a configuration.
+    """Return the settings of a configuration.
 
     :raises ValueError: what is wrong with it.
     """
@@ -87,14 +87,14 @@ def check_settings(values: dict[str, t.Any]) -> Settings:
 
 
 def load_settings(path: str | None, cache: str | None) -> Settings:
-    """Read the configuration; what root would believe must be root's."""
+    """Read the configuration; root accepts only a file that no other user can change."""
     values: t.Any = {}
     where = path or CONFIGURATION
     try:
         with open(where, encoding="utf-8") as file:
             status = os.fstat(file.fileno())
             if os.geteuid() == 0 and (status.st_uid != 0 or status.st_mode & 0o022):
-                raise Failed(Exit.USAGE, f"{where} can be changed by others than root: chown root, chmod go-w")
+                raise Failed(Exit.USAGE, f"{where} can be changed by users other than root: chown root, chmod go-w")
             values = json.load(file)
         if not isinstance(values, dict):
             raise ValueError("is no object")

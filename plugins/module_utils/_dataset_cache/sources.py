@@ -27,10 +27,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 
 # Two changes within one tick of the kernel's clock (4 to 10 ms) leave the same times behind.
 TICK_NS = 50_000_000
-LOOKS = 20
+ATTEMPTS = 20
 
 
-class Seen(t.NamedTuple):
+class Survey(t.NamedTuple):
     fingerprint: str
     entries: list[Entry]
 
@@ -40,7 +40,7 @@ def reads_as_corrupt(error: OSError) -> bool:
 
 
 def source_failed(path: str, error: OSError) -> Failed:
-    """A failure to read a source, by who has to do something about it."""
+    """Return the failure to read a source, with the status for the user who can fix it."""
     if reads_as_corrupt(error):
         return Failed(Exit.CORRUPT, f"{shown(path)} cannot be read: {error.strerror}; check its disk")
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
@@ -50,9 +50,9 @@ def source_failed(path: str, error: OSError) -> Failed:
     return Failed(Exit.SOURCE, f"{shown(path)} cannot be copied: {error.strerror}")
 
 
-def look(top: str, keep: bool) -> Seen:
-    """Look at a source; with *keep*, remember its entries."""
-    for _attempt in range(LOOKS):
+def take_survey(top: str, keep: bool) -> Survey:
+    """Read names, sizes and times of a source; with *keep*, return its entries."""
+    for _attempt in range(ATTEMPTS):
         found, entries = Fingerprint(), []
         try:
             for entry in walk(top):
@@ -61,9 +61,9 @@ def look(top: str, keep: bool) -> Seen:
                     entries.append(entry)
         except OSError as error:
             raise source_failed(os.path.join(top, str(error.filename or "")), error) from None
-        # A file that changes within the tick of its last change would look the same afterwards.
+        # A file that changes within the tick of its last change would take_survey the same afterwards.
         if not 0 <= time.time_ns() - found.newest < TICK_NS:
-            return Seen(found.hash.hexdigest(), entries)
+            return Survey(found.hash.hexdigest(), entries)
         time.sleep(TICK_NS / 1e9)
     raise Failed(Exit.CHANGED, f"{shown(top)} is being written: get it when nothing writes it")
 
@@ -85,7 +85,7 @@ class Source:
                 Exit.SOURCE, f"{shown(self.path)} is not inside of {', '.join(map(shown, allowed))} (`sources`)"
             )
         if is_inside(self.path, cache) or is_inside(cache, self.path):
-            raise Failed(Exit.SOURCE, f"{shown(self.path)} holds the cache or lies in it")
+            raise Failed(Exit.SOURCE, f"{shown(self.path)} holds the cache or is in it")
         slug = re.sub(r"[^A-Za-z0-9._]+", "_", self.name)[:40].lstrip(".") or "dataset"
         self.set = f"{slug}-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]}"
 
@@ -141,7 +141,7 @@ def private(path: str, gid: int) -> Failed:
 
 
 def copied_target(source: Source, entry: Entry) -> str:
-    """Where a symbolic link of the copy points: the same file of the copy. One that leads out of the source is refused."""
+    """Return the target of a symbolic link in the copy: the same file of the copy. One that leads out of the source is refused."""
     folder = os.path.dirname(source.place(entry))
     real = os.path.realpath(os.path.join(folder, entry.target))
     if not is_inside(real, source.path):

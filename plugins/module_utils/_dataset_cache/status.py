@@ -16,17 +16,17 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.cache import Cache
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.commands import (
     chosen,
-    look_who,
     open_cache,
+    users_of,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.failures import Exit, Failed
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import Dataset, Record
-from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import look
+from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import take_survey
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.store import NOBODY
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import (
+    format_size,
     read_size,
     shown,
-    size_words,
 )
 
 
@@ -51,12 +51,12 @@ def status(args: argparse.Namespace) -> Exit:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_used"])) if row["last_used"] else "never"
         state = row["state"] + (f" {row['done']:.0%}" if row["state"] == "making" else "")
         pinned = shown(row["pinned_by"]) if row["pinned"] else ""
-        table.append((size_words(row["size"]), used, state, pinned, ", ".join(row["in_use_by"]), shown(row["source"])))
+        table.append((format_size(row["size"]), used, state, pinned, ", ".join(row["in_use_by"]), shown(row["source"])))
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
         sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n")
     sys.stdout.write(
-        f"{size_words(total['used'])} of {size_words(total['quota'])} used, {size_words(free)} free on the file system\n"
+        f"{format_size(total['used'])} of {format_size(total['quota'])} used, {format_size(free)} free on the file system\n"
     )
     for path in total["odd"]:
         sys.stdout.write(f"{shown(path)} was no part of the cache: remove it by hand\n")
@@ -64,7 +64,7 @@ def status(args: argparse.Namespace) -> Exit:
 
 
 def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.Any]]:
-    """A row for each copy, for one that is being made, or for the mere wish to keep one."""
+    """Return a row for each copy, for each one that is being made, or for a pin alone."""
     common: dict[str, t.Any] = {
         "name": dataset.set,
         "source": dataset.source,
@@ -88,7 +88,7 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
         record = copy.record
         path = os.path.join(copy.path, "data", record.name) if record else copy.path
         found = {"path": path, "made": record.made, "files": record.files} if record else {}
-        users = look_who(cache, copy)
+        users = users_of(cache, copy)
         rows.append({**common, **found, "state": state, "size": copy.disk, "in_use_by": users})
     for staging in dataset.staging:
         state = "making" if cache.is_making(staging) else "interrupted"
@@ -100,8 +100,8 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
 
 
 def compare(record: Record) -> str:
-    """Whether a copy is what its source is now."""
+    """Return the state of a copy compared with its source: whole, stale or sourceless."""
     try:
-        return "whole" if look(record.source, keep=False).fingerprint == record.fingerprint else "stale"
+        return "whole" if take_survey(record.source, keep=False).fingerprint == record.fingerprint else "stale"
     except (Failed, OSError):
         return "sourceless"

@@ -6,8 +6,8 @@
 
 In the cache directory:
 
-locks/               itself locked by whoever counts, reserves or frees space
-locks/SET.lock        held for moments: by who serves, leases, renames
+locks/               itself locked by the process that counts, reserves or frees space
+locks/SET.lock        held for moments by processes that serve, lease or rename
 locks/SET.make        held by the one process that copies this dataset
 requests/             bytes that users ask root's `evict --requests` to free
 sets/SET/             a dataset: its name and a hash of its path
@@ -15,10 +15,10 @@ sets/SET/             a dataset: its name and a hash of its path
     pin, used         who pinned it; number and time of the last use
     leases/           a file for each process that `get` was run for
     g000001/          a copy: `data/NAME`, `manifest`, `record.json`, and `use`, which `run` locks
-    g000001.damaged   why this copy is never served again, of root, its owner or the dataset's
-    .staging-*        a copy that is being made, locked by who makes it; without a lock on it and on SET.make, what a killed process left
+    g000001.damaged   why this copy is never served again; by root, its owner or the dataset's owner
+    .staging-*        a copy that is being made, locked by its maker; without locks on it and on SET.make, a remainder of a killed process
     .trash-*          a copy that is being removed
-.odd-*                folders of users that were no part of the cache and that root moved out of it
+.odd-*                folders of users that did not belong to the cache and that root moved out of it
 
 Users of a group share a cache that root made for them: only root writes the cache directory itself, and `locks`, `requests`, `sets` and
 each dataset are sticky. Every part of a path is opened by the descriptor of the folder above, and no link is followed. Root makes nothing
@@ -44,7 +44,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.leases import (
     Lease,
     lockers,
-    process_words,
+    process_name,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import (
     GENERATION,
@@ -68,7 +68,7 @@ NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def open_to_others(status: os.stat_result) -> bool:
-    """Whether others than root may put something else in its place, or something of theirs into it."""
+    """Return whether users other than root can replace a directory, or put something into it."""
     return status.st_uid != 0 or bool(status.st_mode & 0o002) or bool(status.st_mode & 0o020 and status.st_gid)
 
 
@@ -95,9 +95,9 @@ class Store:
             raise Failed(Exit.CACHE, f"nothing is mounted at {mount}, where the cache is to be")
         self.top = Folder.at(self.path)
         mode = 0o700 if self.gid is None else 0o3770
-        made = not (os.geteuid() == 0 and open_to_others(self.top.status))
+        may_create = not (os.geteuid() == 0 and open_to_others(self.top.status))
         self.locks, self.requests, self.sets = (
-            self.top.make(name, mode, self.gid) if made else self.top.folder(name) for name in FOLDERS
+            self.top.make(name, mode, self.gid) if may_create else self.top.folder(name) for name in FOLDERS
         )
         # Root in a cache of users.
         self.guest = os.geteuid() == 0 and any(
@@ -105,7 +105,7 @@ class Store:
         )
         self.stuck: set[tuple[str, str]] = set()
         # Copies that this process found to be wrong, whether or not it may say so to others.
-        self.shunned: set[tuple[int, str]] = set()
+        self.rejected: set[tuple[int, str]] = set()
         if self.guest:
             self.require_safe()
             return
@@ -127,17 +127,17 @@ class Store:
             )
 
     def at(self, *parts: str) -> str:
-        """A path, to be shown."""
+        """Return a path for messages."""
         return os.path.join(self.path, *parts)
 
     def size(self) -> tuple[int, int]:
-        """Bytes of the file system, and of them free to users."""
+        """Return the bytes of the file system, and those that are free to users."""
         found = os.fstatvfs(self.top.fd)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     @contextlib.contextmanager
     def acting_as(self, uid: int) -> t.Iterator[None]:
-        """What root changes in a folder of a user, it changes with this user's rights and the group's."""
+        """Work with the rights of a user and the group: root changes folders of users only this way."""
         if not self.guest or uid == 0 or os.geteuid() != 0:
             yield
             return
@@ -153,11 +153,11 @@ class Store:
             os.setgroups(groups)
 
     def writing(self, folder: Folder) -> t.ContextManager[None]:
-        """What root writes in a folder, its owner or, where that is root, nobody writes, with the group's rights."""
+        """Write in a folder with the rights of its owner, or of nobody where root owns it, and of the group."""
         return self.acting_as(folder.status.st_uid or NOBODY)
 
-    def lock_file(self, name: str, what: str) -> int:
-        file = f"{name}.{what}"
+    def lock_file(self, name: str, kind: str) -> int:
+        file = f"{name}.{kind}"
         if not self.guest:
             return self.locks.file_or_new(file)
         try:
@@ -169,35 +169,35 @@ class Store:
                 with self.writing(folder):
                     return self.locks.file_or_new(file)
 
-    def take(self, name: str, what: str, wait: bool = False) -> Flock | None:
+    def take(self, name: str, kind: str, wait: bool = False) -> Flock | None:
         while True:
-            fd = self.lock_file(name, what)
+            fd = self.lock_file(name, kind)
             status = os.fstat(fd)
             if status.st_uid == os.geteuid() and status.st_mode & 0o020:
                 os.fchmod(fd, 0o640)  # made by an older release
             lock = Flock.take(fd, wait=wait)
             if lock is None:
                 return None
-            now = self.locks.lstat(f"{name}.{what}")
+            now = self.locks.lstat(f"{name}.{kind}")
             if now and (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino):
                 return lock
             # It was removed meanwhile: who comes later would have another one.
             lock.release()
 
-    def lock(self, name: str, what: str) -> Flock:
+    def lock(self, name: str, kind: str) -> Flock:
         """Wait for a lock; never called with the lock of the room, which others would wait for too."""
         if not self.guest:
-            return t.cast(Flock, self.take(name, what, wait=True))
-        return self.patient(lambda: self.take(name, what), self.at("locks", f"{name}.{what}"))
+            return t.cast(Flock, self.take(name, kind, wait=True))
+        return self.patient(lambda: self.take(name, kind), self.at("locks", f"{name}.{kind}"))
 
-    def try_lock(self, name: str, what: str) -> Flock | None:
-        """A lock; None where somebody has it. One that a user has made unusable keeps others from this dataset alone."""
+    def try_lock(self, name: str, kind: str) -> Flock | None:
+        """Return a lock; None where another process has it. A lock that a user made unusable blocks this dataset alone."""
         try:
-            return self.take(name, what)
+            return self.take(name, kind)
         except OSError:
             return None
 
-    def patient(self, take: t.Callable[[], Flock | None], what: str) -> Flock:
+    def patient(self, take: t.Callable[[], Flock | None], path: str) -> Flock:
         """Wait for a lock as root: not for ever, as a user may hold it."""
         end = time.monotonic() + LOCK_S
         while True:
@@ -205,11 +205,11 @@ class Store:
             if lock:
                 return lock
             if time.monotonic() >= end:
-                raise Failed(Exit.BUSY, f"somebody holds the lock {shown(what)}: lslocks tells who")
+                raise Failed(Exit.BUSY, f"somebody holds the lock {shown(path)}: lslocks shows its process")
             time.sleep(POLL_S)
 
     def room(self) -> Flock:
-        """A lock on a folder that is always there, which nobody can exchange."""
+        """Lock a folder that always exists and that nobody can exchange."""
 
         def take(wait: bool = False) -> Flock | None:
             return Flock.take(os.open(".", FOLDER, dir_fd=self.locks.fd), wait=wait)
@@ -218,7 +218,7 @@ class Store:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> t.Iterator[Folder | None]:
-        """The folder of a dataset; None where there is none, or one that root does not touch."""
+        """Open the folder of a dataset; None where it is missing, or where root must not use it."""
         try:
             folder = self.sets.folder(name)
         except OSError as error:
@@ -284,24 +284,24 @@ class Store:
         )
 
     def owner(self, folder: Folder) -> int:
-        """Whose it is. A folder that others may write, somebody may have moved here: root does not remove it."""
+        """Return the owner. A folder that others can write may have been moved here: root does not remove it."""
         return -1 if self.guest and folder.status.st_mode & 0o022 else folder.status.st_uid
 
     def copy(self, folder: Folder, name: str, item: str) -> Copy | None:
         """One copy; None when it is gone, or no folder."""
         path = self.at("sets", name, item)
         try:
-            with folder.folder(item) as made:
-                damaged = self.mark(folder, item, made.status.st_uid)
-                return Copy(name, item, path, Record.read(made), damaged, self.owner(made))
+            with folder.folder(item) as copied:
+                damaged = self.mark(folder, item, copied.status.st_uid)
+                return Copy(name, item, path, Record.read(copied), damaged, self.owner(copied))
         except OSError as error:
             if error.errno in NO_FOLDER:
                 return None
             return Copy(name, item, path, None, "", -1)
 
     def mark(self, folder: Folder, item: str, owner: int) -> str:
-        """Why a copy is damaged: as root, its owner or the dataset's says, or the caller for itself."""
-        if (folder.status.st_ino, item) in self.shunned:
+        """Return why a copy is damaged, as root, its owner, the owner of the dataset or this process reported it."""
+        if (folder.status.st_ino, item) in self.rejected:
             return "damaged"
         status = None if item.startswith(".") else folder.lstat(f"{item}.damaged")
         believed = (0, owner, folder.status.st_uid or NOBODY, os.geteuid())
@@ -312,33 +312,33 @@ class Store:
         return folder.read(f"{item}.damaged") or "damaged"
 
     def used(self, datasets: list[Dataset]) -> int:
-        """Bytes that copies take or will take."""
+        """Return the bytes that copies take or will take."""
         kept = sum(copy.disk for dataset in datasets for copy in dataset.copies + dataset.trash)
         return kept + sum(staging.need for dataset in datasets for staging in dataset.staging)
 
     def users(self, folder: Folder, copy: Copy) -> list[str]:
-        """Who uses a copy; called with the lock of its dataset, so that no new user comes."""
-        # The owner of the dataset may have renamed it: whose lease it was, its name does not tell any more.
+        """Return the users of a copy; the caller holds the lock of its dataset, so that no new one comes."""
+        # The owner of the dataset may have renamed it: then its name no longer matches its leases.
         moved = copy.name.startswith(".") and copy.owner != folder.status.st_uid
         found = [f"pin of {shown(folder.read('pin') or '')}"] if moved and folder.read("pin") else []
         with contextlib.suppress(OSError), folder.folder("leases") as leases:
             for name in leases.names():
                 lease = Lease.read(name)
                 if lease and (moved or lease.copy == copy.name) and lease.holds(self.settings.lease_hours):
-                    found.append(process_words(lease.pid))
+                    found.append(process_name(lease.pid))
         try:
-            with folder.folder(copy.name) as made:
-                lock = Flock.take(made.file("use"), wait=False)
+            with folder.folder(copy.name) as copied:
+                lock = Flock.take(copied.file("use"), wait=False)
                 if lock:
                     lock.release()
                     return found
-                fd = made.file("use")
+                fd = copied.file("use")
         except FileNotFoundError:
             return found
         except OSError:
             return [*found, "somebody"]
         try:
-            return found + ([process_words(pid) for pid in lockers(fd)] or ["somebody"])
+            return found + ([process_name(pid) for pid in lockers(fd)] or ["somebody"])
         finally:
             os.close(fd)
 

@@ -13,7 +13,7 @@ import sys
 
 
 def shown(text: str) -> str:
-    """A name as it can be written on a terminal: no control characters, no bytes that are not UTF-8."""
+    """Return a name that a terminal can show: without control characters and bytes that are not UTF-8."""
     try:
         printable = os.fsencode(text).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:
@@ -22,7 +22,7 @@ def shown(text: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether a file can have it in its path."""
+    """Return whether the path of a file can contain the text."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -35,7 +35,7 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def size_words(count: float) -> str:
+def format_size(count: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024 or unit == "TiB":
             break
@@ -44,7 +44,7 @@ def size_words(count: float) -> str:
 
 
 def read_size(text: str | int, whole: int = 0) -> int:
-    """Bytes, from a number, ``800G`` (1024), ``800GB`` (1000) or ``80%`` of *whole*.
+    """Return the bytes of a number, ``800G`` (1024), ``800GB`` (1000) or ``80%`` of *whole*.
 
     :raises ValueError: it is none of these.
     """
@@ -63,7 +63,7 @@ def read_size(text: str | int, whole: int = 0) -> int:
 
 
 def read_sums(text: bytes) -> dict[str, str]:
-    """SHA-256 by name, of the lines that sha256sum writes, also those of --tag.
+    """Return SHA-256 by name, from lines of sha256sum, with or without --tag.
 
     :raises ValueError: a line is none, or names what is outside.
     """

@@ -24,8 +24,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.progress import Progress
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import (
-    Seen,
     Source,
+    Survey,
     source_failed,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import shown
@@ -77,11 +77,11 @@ class Transfer:
     def place(self, entry: Entry) -> str:
         return os.path.join(self.top, entry.path) if entry.path else self.top
 
-    def fill(self, seen: Seen) -> None:
+    def fill(self, survey: Survey) -> None:
         """Copy everything, flush it, and read it back."""
         firsts: dict[tuple[int, int], Entry] = {}
         files, again = [], []
-        for entry in seen.entries:
+        for entry in survey.entries:
             if entry.kind == "folder":
                 os.mkdir(self.place(entry), 0o700)
             elif entry.kind == "link":
@@ -93,7 +93,7 @@ class Transfer:
         self.progress.total = size = sum(entry.size for entry in files)
         self.progress.passes = 2 if self.full else 1
         self.drop_source = size > memory_available() // 2
-        # Inodes lie on a disk in the order in which they were made, mostly; and so does what they hold.
+        # A disk mostly has inodes in the order in which they were made, and so their content.
         files.sort(key=lambda entry: (entry.device, entry.inode))
         self.workers.each(self.copy_file, files, self.progress.tick)
         for entry in again:
@@ -150,7 +150,7 @@ class Transfer:
             )
 
     def check_link(self, path: str, target: str) -> None:
-        """A link of the copy leads to where the source's leads."""
+        """Refuse a link of the copy that leads elsewhere than the link of the source."""
         ends = []
         for top in (self.source.path, self.top):
             place = os.path.join(top, path)
@@ -164,7 +164,7 @@ class Transfer:
             )
 
     def stream(self, fd: int, out: int, entry: Entry) -> str:
-        """Copy what a file holds, holes as holes; the hash of what was read."""
+        """Copy the data of a file, holes as holes; return the hash of what was read."""
         digest = hashlib.new(self.algorithm)
         position = 0
         sparse = entry.allocated < entry.size
@@ -195,7 +195,7 @@ class Transfer:
         return count
 
     def read_back(self, entry: Entry) -> None:
-        """What is on the disk is what was read: asked of the disk, as far as the kernel lets go of its pages."""
+        """Compare the file on the disk with what was read. The kernel drops its pages first, as far as it can."""
         path = self.place(entry)
         found = hash_file(path, self.algorithm, entry.size, self.buffer.view, self.workers.check)
         if found != self.digests[entry.path]:

@@ -61,7 +61,10 @@ def entry_of(path: str, status: os.stat_result, target: str = "") -> Entry:
 
 
 def walk(top: str) -> t.Iterator[Entry]:
-    """Everything in *top*, itself first, in a fixed order. By descriptors: a folder that becomes a link meanwhile is not followed."""
+    """Yield everything in *top*, itself first, in a fixed order.
+
+    It works with descriptors: a folder that becomes a link meanwhile is not followed.
+    """
     status = os.lstat(top)
     yield entry_of("", status)
     if not stat.S_ISDIR(status.st_mode):
@@ -88,12 +91,12 @@ def walk(top: str) -> t.Iterator[Entry]:
                 stack.append((below, path + "/", iter(())))
                 stack[-1] = (below, path + "/", iter(sorted(os.listdir(below), key=os.fsencode)))
     finally:
-        for left in stack:
-            os.close(left[0])
+        for level in stack:
+            os.close(level[0])
 
 
 class Fingerprint:
-    """What a tree looks like without reading its files: names, kinds, sizes, times of change, targets of links."""
+    """The state of a tree without the content of its files: names, kinds, sizes, times of change, targets of links."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
@@ -106,7 +109,7 @@ class Fingerprint:
 
 
 def sync_tree(folder: Folder) -> None:
-    """All of a tree is on disk: by one flush of its file system, or, where libc has none, file by file."""
+    """Flush all of a tree to disk: by one flush of its file system, or, where libc has none, file by file."""
     try:
         import ctypes  # costs more than all the rest of a `get` that finds its copy
 

@@ -49,13 +49,13 @@ def verified(cache: Cache, folder: Folder, copy: Copy, args: argparse.Namespace)
             raise Failed(Exit.BUSY, "somebody has locked it")
         say(f"{shown(copy.path)}: {shown(copy.damaged) or 'no record'}")
         return False
-    with lock, folder.folder(copy.name) as made:
+    with lock, folder.folder(copy.name) as copied:
         # Others may have made it so that root would read what they may not.
-        with cache.acting_as(made.status.st_uid):
-            found = Verifying(cache, folder, copy, made, args).run()
+        with cache.acting_as(copied.status.st_uid):
+            found = Verifying(cache, folder, copy, copied, args).run()
         if found:
             with cache.lock(copy.set, "lock"):
-                cache.condemn(folder, copy, found)
+                cache.mark_damaged(folder, copy, found)
         elif not args.quiet:
             sys.stdout.write(f"{shown(t.cast(Record, copy.record).source)}: as it was copied\n")
         return not found
@@ -64,17 +64,17 @@ def verified(cache: Cache, folder: Folder, copy: Copy, args: argparse.Namespace)
 class Verifying:
     """Reads a copy again, and with --source its source too."""
 
-    def __init__(self, cache: Cache, folder: Folder, copy: Copy, made: Folder, args: argparse.Namespace) -> None:
-        self.cache, self.folder, self.copy, self.made = cache, folder, copy, made
+    def __init__(self, cache: Cache, folder: Folder, copy: Copy, copied: Folder, args: argparse.Namespace) -> None:
+        self.cache, self.folder, self.copy, self.made = cache, folder, copy, copied
         self.record = t.cast(Record, copy.record)
-        self.top = os.path.join(made.path, "data", self.record.name)
+        self.top = os.path.join(copied.path, "data", self.record.name)
         self.with_source = args.with_source
         self.progress = Progress(self.record.name, args.quiet, "verifying")
         self.workers = Workers(args.jobs or cache.settings.jobs or max(2, min(8, os.cpu_count() or 2)))
         self.buffer = Buffer()
 
     def run(self) -> str:
-        """What is wrong with the copy; nothing, when all is well."""
+        """Return what is wrong with the copy; an empty text for a correct one."""
         wrong = self.cache.wrong(self.folder, self.copy)
         if wrong:
             return wrong

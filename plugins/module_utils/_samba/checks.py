@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is wrong with a request for shares, and what there is to say of a host that serves them.
+"""Problems of a request for shares: of the request itself, and on this host. Pure.
 
 Pure: the module samba_plan reads the host and hands in what it saw.
 """
@@ -17,10 +15,10 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, users
 
 Params = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 # From the oldest to the newest (smb.conf(5), "server max protocol").
 PROTOCOLS = ("SMB2_10", "SMB3_00", "SMB3_02", "SMB3_11")
@@ -48,12 +46,12 @@ SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Facts:
     """What the host is. ``real``: the paths of shares and roots with their links resolved; ``directories``: those that are one;
     ``links``: a link on them that is not root's.
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
-    modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``doors``: what would let somebody in.
+    modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``open_settings``: settings of open access.
     ``check``: nothing is done, and what an earlier role makes is not there; ``planned``: directories that one would make.
     """
 
@@ -66,7 +64,7 @@ class Seen:
     mounted: t.Collection[str] = ()
     modules: t.Collection[str] | None = None
     unknown: t.Sequence[str] = ()
-    doors: t.Sequence[str] = ()
+    open_settings: t.Sequence[str] = ()
     refused: str = ""
     accounts: t.Mapping[str, users.Account] = dataclasses.field(default_factory=dict)
     record: t.Collection[str] = ()
@@ -75,12 +73,8 @@ class Seen:
     planned: t.Collection[str] = ()
 
 
-def fault(variable: str, problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
 def networks_of(params: Params) -> list[config.Network]:
-    """Those that are some; the others are :func:`faults`."""
+    """Return the valid networks; :func:`problems_of_request` reports the others."""
     found = []
     for text in params["networks"]:
         try:
@@ -95,7 +89,7 @@ def inside(path: str, root: str) -> bool:
 
 
 def mount_for(share: Params, real: str, points: t.Iterable[str], required: t.Mapping[str, str]) -> str:
-    """Where the disk of a share has to be mounted, empty where it lies on the root file system.
+    """Return where the disk of a share has to be mounted; empty for the root file system.
 
     :param points: where something is mounted, or should be by fstab(5).
     :param required: what an earlier run has found, by path: a disk that is missing today was one yesterday.
@@ -111,139 +105,141 @@ def mount_for(share: Params, real: str, points: t.Iterable[str], required: t.Map
 # --- What is wrong by itself ---
 
 
-def faults(params: Params) -> t.Iterator[Fault]:
-    """What is wrong with the request whatever the host is, as the action ``require`` takes it."""
-    yield from _global_faults(params)
-    yield from _network_faults(params)
-    yield from _option_faults("samba_global_options", params["global_options"], "global")
+def problems_of_request(params: Params) -> t.Iterator[Problem]:
+    """Yield the problems of the request that need no host, as the action ``require`` takes them."""
+    yield from _global_problems(params)
+    yield from _network_problems(params)
+    yield from _option_problems("samba_global_options", params["global_options"], "global")
     names = [config.canonical(share["name"]) for share in params["shares"]]
     twice = sorted({share["name"] for share in params["shares"] if names.count(config.canonical(share["name"])) > 1})
     if twice:
-        yield fault(
+        yield problem(
             "samba_shares",
             f"has two shares of a name: {', '.join(twice)}",
             "give each a name of its own; capitals and blanks make no difference",
         )
-    yield from _path_twice_faults(params)
+    yield from _rights_problems(params)
     for share in params["shares"]:
-        yield from _share_faults(params, share)
+        yield from _share_problems(params, share)
 
 
-def _path_twice_faults(params: Params) -> t.Iterator[Fault]:
-    """A directory has one owner, whatever number of shares it is."""
+def _rights_problems(params: Params) -> t.Iterator[Problem]:
+    """Refuse different rights for one directory: it has one owner, however many shares it is."""
     rights: dict[str, set[tuple[t.Any, ...]]] = {}
     for share in params["shares"]:
-        asked = (share["owner"], share["group"], share["mode"], share["default_acl"])
-        if any(asked):
-            rights.setdefault(os.path.normpath(share["path"]), set()).add(asked)
-    for path in sorted(path for path, asked in rights.items() if len(asked) > 1):
-        yield fault(
+        rights_of_share = (share["owner"], share["group"], share["mode"], share["default_acl"])
+        if any(rights_of_share):
+            rights.setdefault(os.path.normpath(share["path"]), set()).add(rights_of_share)
+    for path in sorted(path for path, rights_of_share in rights.items() if len(rights_of_share) > 1):
+        yield problem(
             "samba_shares",
             f"gives {path} different rights in two shares",
             "set the same owner, group, mode and default_acl in both, or in one alone",
         )
 
 
-def _global_faults(params: Params) -> t.Iterator[Fault]:
+def _global_problems(params: Params) -> t.Iterator[Problem]:
     protocol = params["min_protocol"]
     if protocol not in PROTOCOLS:
-        yield fault(
+        yield problem(
             "samba_min_protocol",
             f"is {protocol}, and this role serves {', '.join(PROTOCOLS)}"
             + (": anything older can be read and changed on its way" if protocol else ""),
             "leave it at SMB3_11, which every system since Windows 10 and macOS 10.13 has; give an older device a server of its own",
         )
     elif params["encrypt"] == "required" and protocol < OLDEST_THAT_ENCRYPTS:
-        yield fault(
+        yield problem(
             "samba_min_protocol",
             f"is {protocol}, which cannot encrypt, and samba_encrypt is required",
             f"set it to {OLDEST_THAT_ENCRYPTS} or newer",
         )
     if not NETBIOS.fullmatch(params["workgroup"]):
-        yield fault("samba_workgroup", "is no name of a workgroup", "use up to 15 letters, digits and dashes")
+        yield problem("samba_workgroup", "is no name of a workgroup", "use up to 15 letters, digits and dashes")
     if not LINE.fullmatch(params["server_string"]) or config.goes_on(params["server_string"]):
-        yield fault("samba_server_string", "is not a line of text", "write one line that does not end with \\")
+        yield problem("samba_server_string", "is not a line of text", "write one line that does not end with \\")
     for root in params["allowed_roots"]:
         plain = "/" + os.path.normpath(root).lstrip("/")
-        if not PATH.fullmatch(root) or plain == "/" or any(inside(plain, one) for one in SYSTEM):
-            yield fault(
+        if not PATH.fullmatch(root) or plain == "/" or any(inside(plain, directory) for directory in SYSTEM):
+            yield problem(
                 "samba_allowed_roots",
                 f"allows {root}, in which the system itself lies",
                 "list directories of data, such as /data",
             )
 
 
-def _network_faults(params: Params) -> t.Iterator[Fault]:
+def _network_problems(params: Params) -> t.Iterator[Problem]:
     for text in params["networks"]:
         try:
             network = ipaddress.ip_network(text)
         except ValueError as error:
-            yield fault(
+            yield problem(
                 "samba_networks", f"has {text!r}: {error}", "write networks such as 192.168.1.0/24 or fd00:1::/64"
             )
             continue
         if network.prefixlen == 0:
-            yield fault(
+            yield problem(
                 "samba_networks",
                 f"has {text}, which is everybody on the internet",
                 "name the networks of your clients; from elsewhere come through the frp tunnel or a VPN",
             )
 
     if params["discovery"] == "wsdd" and not params["networks"]:
-        yield fault(
+        yield problem(
             "samba_discovery",
             "is wsdd, and samba_networks names nobody who could come",
             "name the networks of your clients in samba_networks, or leave samba_discovery at auto",
         )
 
 
-def _option_faults(variable: str, options: t.Mapping[str, t.Any], section: str) -> t.Iterator[Fault]:
+def _option_problems(variable: str, options: t.Mapping[str, t.Any], section: str) -> t.Iterator[Problem]:
     for name, value in options.items():
-        known = config.OWN[section].get(config.canonical(name))
-        values = [str(one) for one in (value if isinstance(value, list) else [value])]
-        if known:
-            what = known if known.startswith("no ") else f"`{known}`"
-            yield fault(variable, f"sets `{name}`, which the role writes itself", f"use {what}")
+        instead = config.OWN[section].get(config.canonical(name))
+        values = [str(value_line) for value_line in (value if isinstance(value, list) else [value])]
+        if instead:
+            name_of_option = instead if instead.startswith("no ") else f"`{instead}`"
+            yield problem(variable, f"sets `{name}`, which the role writes itself", f"use {name_of_option}")
         elif not LINE.fullmatch(name) or re.search(r"[=\[\]]", name) or name.strip()[:1] in ("", "#", ";"):
-            yield fault(variable, f"has {name!r}, which is no parameter", "take names from smb.conf(5)")
-        elif isinstance(value, dict) or not all(LINE.fullmatch(one) and not config.goes_on(one) for one in values):
-            yield fault(
+            yield problem(variable, f"has {name!r}, which is no parameter", "take names from smb.conf(5)")
+        elif isinstance(value, dict) or not all(
+            LINE.fullmatch(value_line) and not config.goes_on(value_line) for value_line in values
+        ):
+            yield problem(
                 variable,
                 f"has a value for `{name}` that is not a line of text",
                 "write one line that does not end with \\",
             )
 
 
-def _share_faults(params: Params, share: Params) -> t.Iterator[Fault]:
+def _share_problems(params: Params, share: Params) -> t.Iterator[Problem]:
     name = share["name"]
     variable = f"samba_shares ({name})"
     reserved = RESERVED.get(config.canonical(name))
     if reserved:
-        yield fault(variable, f"has a name that Samba keeps for itself: {reserved}", "take another name")
+        yield problem(variable, f"has a name that Samba keeps for itself: {reserved}", "take another name")
     elif not SHARE_NAME.fullmatch(name) or name != name.strip():
-        yield fault(variable, "is no name of a share", "use letters, digits, blanks, dots, dashes and underscores")
+        yield problem(variable, "is no name of a share", "use letters, digits, blanks, dots, dashes and underscores")
     if not LINE.fullmatch(share["comment"]) or config.goes_on(share["comment"]):
-        yield fault(variable, "has a comment that is not a line of text", "write one line that does not end with \\")
+        yield problem(variable, "has a comment that is not a line of text", "write one line that does not end with \\")
     if share["guest_ok"]:
-        yield fault(
+        yield problem(
             variable,
             "is open to guests",
             "leave `guest_ok` out, and give every person a user in samba_users: what nobody logged in for, nobody can trace",
         )
     if not PATH.fullmatch(share["path"]) or share["path"].endswith(" "):
-        yield fault(
+        yield problem(
             variable,
             f"has the path {share['path']!r}",
             'write a path that begins with / and has none of " % $ ` \\ in it',
         )
     if share["mode"] and not (isinstance(share["mode"], str) and MODE.fullmatch(share["mode"])):
-        yield fault(variable, f"has the mode {share['mode']}", 'write octal digits in quotes, such as "2775"')
+        yield problem(variable, f"has the mode {share['mode']}", 'write octal digits in quotes, such as "2775"')
     elif share["mode"] and int(share["mode"], 8) & 0o002:
-        yield fault(
+        yield problem(
             variable, f"has the mode {share['mode']}, with which everybody on the host writes there", "use a group"
         )
     if share["encrypt"] == "required" and params["min_protocol"] < OLDEST_THAT_ENCRYPTS:
-        yield fault(
+        yield problem(
             variable,
             f"is to be encrypted, and samba_min_protocol is {params['min_protocol']}, which cannot",
             f"set samba_min_protocol to {OLDEST_THAT_ENCRYPTS} or newer",
@@ -251,60 +247,62 @@ def _share_faults(params: Params, share: Params) -> t.Iterator[Fault]:
     if share["mount"] not in ("auto", "none") and not (
         PATH.fullmatch(share["mount"]) and share["mount"] != "/" and inside(share["path"], share["mount"].rstrip("/"))
     ):
-        yield fault(
+        yield problem(
             variable,
             f"waits for {share['mount']}, on which {share['path']} does not lie",
             "set `mount` to the mount point above the path, or to auto or none",
         )
-    odd = [one for one in share["vfs_objects"] if not MODULE.fullmatch(one)]
+    odd = [module for module in share["vfs_objects"] if not MODULE.fullmatch(module)]
     if odd:
-        yield fault(
+        yield problem(
             variable, f"has VFS modules of odd names: {', '.join(map(repr, odd))}", "list names such as shadow_copy2"
         )
-    yield from _time_machine_faults(share, variable)
-    yield from _member_faults(params, share, variable)
-    yield from _option_faults(variable, share["options"], "share")
+    yield from _time_machine_problems(share, variable)
+    yield from _member_problems(params, share, variable)
+    yield from _option_problems(variable, share["options"], "share")
 
 
-def _time_machine_faults(share: Params, variable: str) -> t.Iterator[Fault]:
+def _time_machine_problems(share: Params, variable: str) -> t.Iterator[Problem]:
     if share["time_machine"]:
         if not SIZE.fullmatch(share["max_size"]):
-            yield fault(
+            yield problem(
                 variable,
                 f"is for Time Machine, and its max_size is {share['max_size'] or 'missing'}",
                 "set `max_size`, such as 2T: a Mac fills whatever it is given",
             )
         if share["read_only"] and not share["write_list"]:
-            yield fault(variable, "is for Time Machine, and nobody may write", "set `read_only: false` or `write_list`")
+            yield problem(
+                variable, "is for Time Machine, and nobody may write", "set `read_only: false` or `write_list`"
+            )
     elif share["max_size"]:
-        yield fault(
+        yield problem(
             variable,
             "has a max_size, which only Time Machine knows",
             "set `time_machine: true`, or limit the share by a quota of its file system",
         )
 
 
-def _member_faults(params: Params, share: Params, variable: str) -> t.Iterator[Fault]:
+def _member_problems(params: Params, share: Params, variable: str) -> t.Iterator[Problem]:
     here = {user["name"] for user in params["users"] if users.is_present(user)}
     named = {*share["valid_users"], *share["write_list"]}
     odd = sorted(name for name in named if not users.NAME.fullmatch(name.lstrip("@")) or name.count("@") > 1)
     unknown = sorted(name for name in named - set(odd) if not name.startswith("@") and name not in here)
     if odd:
-        yield fault(
+        yield problem(
             variable, f"names {', '.join(map(repr, odd))}", "write the names of users, and @ before that of a group"
         )
     if unknown:
-        yield fault(
+        yield problem(
             variable,
-            f"lets in {', '.join(unknown)}, who stands not in samba_users",
+            f"lets in {', '.join(unknown)}, who is not in samba_users",
             "add them there with a password, or take them off the share",
         )
     if not here and not share["valid_users"]:
-        yield fault(variable, "has nobody who could use it", "list users in samba_users")
+        yield problem(variable, "has nobody who could use it", "list users in samba_users")
     plain = not any(name.startswith("@") for name in named)
     shut_out = sorted(set(share["write_list"]) - set(share["valid_users"]))
     if share["valid_users"] and plain and shut_out:
-        yield fault(
+        yield problem(
             variable,
             f"lets {', '.join(shut_out)} write, and not in",
             "list them in `valid_users` as well, or take them off",
@@ -314,170 +312,80 @@ def _member_faults(params: Params, share: Params, variable: str) -> t.Iterator[F
 # --- What is wrong on this host ---
 
 
-def host_faults(params: Params, seen: Seen) -> t.Iterator[Fault]:
-    roots = [seen.real.get(root, root) for root in params["allowed_roots"]]
+def problems_on_host(params: Params, facts: Facts) -> t.Iterator[Problem]:
+    roots = [facts.real.get(root, root) for root in params["allowed_roots"]]
     for share in params["shares"]:
         if PATH.fullmatch(share["path"]):
-            yield from _path_faults(params, share, seen, roots)
-        yield from _name_faults(share, seen)
-        if seen.modules is not None:
-            missing = [one for one in config.vfs_objects(params, share) if one.partition(":")[0] not in seen.modules]
+            yield from _path_problems(params, share, facts, roots)
+        yield from _name_problems(share, facts)
+        if facts.modules is not None:
+            missing = [
+                module for module in config.vfs_objects(params, share) if module.partition(":")[0] not in facts.modules
+            ]
             if missing:
-                yield fault(
+                yield problem(
                     f"samba_shares ({share['name']})",
                     f"needs VFS modules that Samba does not have here: {', '.join(missing)}",
                     "install what brings them; with a module missing Samba starts, and refuses every client of the share",
                 )
-    for said in seen.unknown:
-        yield fault(
+    for output in facts.unknown:
+        yield problem(
             "samba_global_options or samba_shares",
-            f"has a parameter that Samba does not know and would ignore: {said}",
+            f"has a parameter that Samba does not know and would ignore: {output}",
             "look it up in smb.conf(5)",
         )
-    for said in seen.doors:
-        yield fault(
+    for output in facts.open_settings:
+        yield problem(
             "samba_global_options or samba_shares",
-            f"comes to `{said}`, which lets somebody in unnamed, or out of a share",
+            f"comes to `{output}`, which lets somebody in unnamed, or out of a share",
             "take the option off that leads to it",
         )
-    if seen.refused:
-        yield fault(
-            "samba_global_options or samba_shares", f"is refused by testparm: {seen.refused}", "mend what it names"
+    if facts.refused:
+        yield problem(
+            "samba_global_options or samba_shares", f"is refused by testparm: {facts.refused}", "fix what it names"
         )
 
 
-def _path_faults(params: Params, share: Params, seen: Seen, roots: t.Sequence[str]) -> t.Iterator[Fault]:
+def _path_problems(params: Params, share: Params, facts: Facts, roots: t.Sequence[str]) -> t.Iterator[Problem]:
     path, variable = share["path"], f"samba_shares ({share['name']})"
-    real = seen.real.get(path, path)
+    real = facts.real.get(path, path)
     where = path if real == os.path.normpath(path) else f"{path}, which leads to {real},"
-    if path in seen.links:
-        yield fault(
+    if path in facts.links:
+        yield problem(
             variable,
-            f"shares {where} by the link {seen.links[path]}, which is not root's: whose it is, has it lead anywhere",
+            f"shares {where} by the link {facts.links[path]}, which is not root's: whose it is, has it lead anywhere",
             "share the path that it leads to, or have root make the link (`chown --no-dereference root`)",
         )
     if not PATH.fullmatch(real):
-        yield fault(
+        yield problem(
             variable, f"leads to the path {real!r}", 'share a directory that has none of " % $ ` \\ in its path'
         )
-    elif real == "/" or any(inside(real, one) for one in SYSTEM):
-        yield fault(variable, f"shares {where} where the system itself lies", "share a directory of data")
+    elif real == "/" or any(inside(real, allowed) for allowed in SYSTEM):
+        yield problem(variable, f"shares {where} where the system itself lies", "share a directory of data")
     elif not any(inside(real, root) for root in roots):
-        yield fault(
+        yield problem(
             variable,
             f"shares {where} outside of {', '.join(params['allowed_roots'])}",
             "move the data there, or add the directory above it to samba_allowed_roots",
         )
-    elif path not in seen.directories and not seen.check and seen.mounts.get(path, "") in ("", *seen.mounted):
-        yield fault(
-            variable, f"shares {where} which is no directory", "make it first (ansible.builtin.file), or mend the path"
+    elif path not in facts.directories and not facts.check and facts.mounts.get(path, "") in ("", *facts.mounted):
+        yield problem(
+            variable, f"shares {where} which is no directory", "make it first (ansible.builtin.file), or fix the path"
         )
 
 
-def _name_faults(share: Params, seen: Seen) -> t.Iterator[Fault]:
+def _name_problems(share: Params, facts: Facts) -> t.Iterator[Problem]:
     variable = f"samba_shares ({share['name']})"
     groups = {name[1:] for name in (*share["valid_users"], *share["write_list"]) if name.startswith("@")}
-    unknown = sorted(name for name in {*groups, *filter(None, [share["group"]])} if name not in seen.groups)
+    unknown = sorted(name for name in {*groups, *filter(None, [share["group"]])} if name not in facts.groups)
     if unknown:
-        yield fault(
+        yield problem(
             variable,
             f"names groups that this host does not have: {', '.join(unknown)}",
             "make them first (ansible.builtin.group)",
         )
-    if share["owner"] and share["owner"] not in seen.uids:
-        yield fault(variable, f"is to belong to {share['owner']}, who is no user of this host", "make the user first")
+    if share["owner"] and share["owner"] not in facts.uids:
+        yield problem(variable, f"is to belong to {share['owner']}, who is no user of this host", "make the user first")
 
 
-# --- What there is to say ---
-
-
-def findings(params: Params, seen: Seen) -> list[dict[str, str]]:
-    missing = [
-        f"{share['name']} ({seen.mounts[share['path']]})"
-        for share in params["shares"]
-        if seen.mounts.get(share["path"], "") not in ("", *seen.mounted)
-    ]
-    on_disks = [share for share in params["shares"] if seen.mounts.get(share["path"], "")]
-    listed = {user["name"].lower() for user in params["users"]}
-    others = sorted(
-        name for name in seen.accounts if name.lower() not in {*listed, *(one.lower() for one in seen.record)}
-    )
-    gone = sorted(name for name in others if seen.accounts[name].uid < 0)
-    able = [name for name in others if seen.accounts[name].enabled and name not in gone]
-    strangers = [
-        *([f"let in by somebody else: {', '.join(able)}"] if able else []),
-        *([f"no longer users of the host: {', '.join(gone)}"] if gone else []),
-    ]
-    found = [
-        _finding(
-            "disks",
-            "warn" if missing else "pass" if on_disks else "skip",
-            f"refused until their disk is mounted: {', '.join(missing)}"
-            if missing
-            else "every share that lies on a disk has it"
-            if on_disks
-            else "no share lies on a disk of its own",
-            "mount the disk; `findmnt` and `dmesg` tell where it is",
-        ),
-        _finding(
-            "strangers",
-            "warn" if strangers else "pass" if seen.accounts else "skip",
-            f"Samba knows users who stand not in samba_users: {'; '.join(strangers)}"
-            if strangers
-            else "Samba knows the users of samba_users and no others"
-            if seen.accounts
-            else "Samba knows no user",
-            "add them to samba_users, or set `state: absent` there",
-        ),
-        _read_only_finding(params),
-    ]
-    made = {*seen.directories, *seen.planned}
-    unmade = sorted(
-        share["path"]
-        for share in params["shares"]
-        if seen.check and share["path"] not in made and seen.mounts.get(share["path"], "") in ("", *seen.mounted)
-    )
-    if unmade:
-        found.append(
-            _finding(
-                "paths",
-                "warn",
-                f"not there now: {', '.join(unmade)}",
-                "make them first: the run is refused unless an earlier task does",
-            )
-        )
-    if params["min_protocol"] in PROTOCOLS[:-1]:
-        found.append(
-            _finding(
-                "protocol",
-                "warn",
-                f"clients of {params['min_protocol']} are served, whose start of a connection can be tampered with",
-                "set samba_min_protocol to SMB3_11 once the last old device is gone",
-            )
-        )
-    return found
-
-
-def _read_only_finding(params: Params) -> dict[str, str]:
-    """Which shares nobody can write to, and of these the ones whose directory is set up for several to write there."""
-    closed = [share for share in params["shares"] if share["read_only"] and not share["write_list"]]
-    contrary = [share for share in closed if share["default_acl"] or _group_writes(share["mode"])]
-    if contrary:
-        evidence = "nobody can write over the network, although the rights of the directory say that a group may"
-    else:
-        evidence = "read-only for everybody" if closed else "each share has somebody who can write to it"
-    names = ", ".join(share["name"] for share in contrary or closed)
-    return _finding(
-        "read_only",
-        "warn" if contrary else "pass" if params["shares"] else "skip",
-        f"{evidence}: {names}" if names else evidence if params["shares"] else "no share is declared",
-        "set `read_only: false`, or name those who may write in `write_list`",
-    )
-
-
-def _group_writes(mode: t.Any) -> bool:
-    return isinstance(mode, str) and bool(MODE.fullmatch(mode)) and bool(int(mode, 8) & 0o020)
-
-
-def _finding(name: str, status: str, evidence: str, remedy: str) -> dict[str, str]:
-    return {"id": f"samba.{name}", "status": status, "evidence": evidence, "remedy": remedy}
+# --- Findings ---

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """smb.conf: the text for a request, and what Samba says of a text.
 
-Pure. Only what smbd cannot take over while it runs stands in a file of its own, so that everything else is a reload.
+Pure. Only what smbd cannot take over while it runs is in a file of its own, so that everything else needs a reload alone.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ Section = dict[str, str]
 
 
 def canonical(name: str) -> str:
-    """A name as Samba compares it: neither capitals nor blanks count."""
+    """Return a name as Samba compares it: without capitals and blanks."""
     return "".join(name.lower().split())
 
 
@@ -118,7 +116,7 @@ OWN = {
 
 
 def goes_on(value: str) -> bool:
-    """Whether Samba takes the next line for a part of this value, and so does not see what that says."""
+    """Return whether Samba reads the next line as a part of this value, and so misses what it says."""
     return value.rstrip().endswith("\\")
 
 
@@ -134,21 +132,21 @@ _MACOS = {
 
 
 def macos(params: Params) -> bool:
-    """Whether Macs are served as such: on all shares as soon as on one, since they take the first answer for all."""
+    """Return whether Macs are served as such: on all shares as soon as on one, since they take the first answer for all."""
     return bool(params["macos"]) or any(share["time_machine"] for share in params["shares"])
 
 
 def host_list(networks: t.Iterable[Network]) -> str:
-    """``hosts allow``. Samba takes a length of one or two digits, and anything longer for an address, so that /128 lets nobody in."""
-    words = ["127.0.0.1", "::1"]
+    """Return ``hosts allow``. Samba reads a prefix length of three digits as an address, and then /128 allows nobody."""
+    hosts = ["127.0.0.1", "::1"]
     for network in networks:
         if network.prefixlen == network.max_prefixlen:
-            words.append(str(network.network_address))
+            hosts.append(str(network.network_address))
         elif network.prefixlen > 99:
-            words.append(f"{network.network_address}/{network.netmask}")
+            hosts.append(f"{network.network_address}/{network.netmask}")
         else:
-            words.append(str(network))
-    return " ".join(words)
+            hosts.append(str(network))
+    return " ".join(hosts)
 
 
 def option_lines(options: t.Mapping[str, t.Any]) -> Section:
@@ -162,7 +160,7 @@ def _value(value: t.Any) -> str:
 
 
 def listen_section(params: Params) -> Section:
-    """All addresses as soon as a network is named: who of them gets in, `hosts allow` says."""
+    """Return the section that Samba reads only at its start: it listens on all addresses as soon as a network is named."""
     alone = {"interfaces": "lo", "bind interfaces only": "yes"}
     return {"smb ports": str(params["port"]), **({} if params["networks"] else alone)}
 
@@ -198,7 +196,7 @@ def global_section(params: Params, networks: t.Iterable[Network]) -> Section:
 
 
 def share_section(params: Params, share: Params, mount: str) -> Section:
-    """:param mount: where a disk has to be mounted, empty for none."""
+    """Return the section of a share."""
     section = {"comment": share["comment"], "path": share["path"]}
     section["valid users"] = " ".join(share["valid_users"] or _everybody(params))
     section["read only"] = _value(share["read_only"])
@@ -242,7 +240,7 @@ def text_of(name: str, section: Section) -> str:
 
 
 def read_sections(text: str) -> dict[str, Section]:
-    """The sections of a smb.conf that the role or testparm has written: a line a parameter."""
+    """Return the sections of a smb.conf that the role or testparm has written, with one parameter a line."""
     found: dict[str, Section] = {}
     section: Section = {}
     for line in map(str.strip, text.splitlines()):
@@ -255,7 +253,7 @@ def read_sections(text: str) -> dict[str, Section]:
 
 
 def mounts_required(text: str) -> dict[str, str]:
-    """Where the shares of a smb.conf of the role want a disk to be mounted, by the path of the share."""
+    """Return where the shares of a smb.conf of the role need a disk to be mounted, by the path of the share."""
     found = {}
     for section in read_sections(text).values():
         required = PREEXEC.fullmatch(section.get("root preexec", ""))
@@ -271,8 +269,8 @@ _IGNORED = re.compile(
 )
 
 
-def unknown_parameters(said: str) -> list[str]:
-    found = (next(filter(None, match.groups())) for match in _IGNORED.finditer(said))
+def unknown_parameters(output: str) -> list[str]:
+    found = (next(filter(None, match.groups())) for match in _IGNORED.finditer(output))
     return list(dict.fromkeys(found))
 
 
@@ -291,7 +289,7 @@ _AS_ROOT = ("force user", "root")
 
 
 def open_doors(effective: t.Mapping[str, Section]) -> list[str]:
-    """Where what testparm makes of a configuration lets somebody in unnamed, or out of a share."""
+    """Return settings that let a client in without a name, or out of a share."""
     return [
         f"[{name}] {key} = {section[key]}"
         for name, section in effective.items()

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Who may write into the top directory of a share, and which rights new files there have.
+"""Rights of the top directory of a share, and of new files in it.
 
 The state of a directory is read and written with its default ACL (acl(5)), in the form in which the kernel keeps it.
 """
@@ -13,36 +11,28 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
-import grp
 import os
 import pwd
-import stat
-import struct
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
+    Rights,
+    directory,
+    read_rights,
+    write_rights,
+)
 
 RECORD = "/var/lib/rigwright_samba/directories.json"
 # What no group has: for one that is not there yet.
 NO_GID = 2**32 - 2
-ACL = "system.posix_acl_default"
-
-# linux/posix_acl_xattr.h: a version, then tag, rights and id of each entry.
-_VERSION, _NOBODY = 2, 0xFFFFFFFF
-_USER, _GROUP, _OTHER = 0x01, 0x04, 0x20
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
-    """A directory. ``acl`` is empty where new files have the rights that their maker's umask leaves them."""
+class State(Rights):
+    """A directory as it is, or is to be."""
 
-    uid: int
-    gid: int
-    mode: int
-    acl: bytes = b""
-
-    def words(self) -> str:
+    def describe(self) -> str:
         return f"{self.mode:04o} {self.uid}:{self.gid}{' default ACL' if self.acl else ''}"
 
     def data(self) -> list[t.Any]:
@@ -79,9 +69,8 @@ class Plan:
 
 
 def default_acl(mode: int) -> bytes:
-    """New files have at most the rights of *mode*, and whatever the umask of their maker says."""
-    entries = ((_USER, mode >> 6 & 7), (_GROUP, mode >> 3 & 7), (_OTHER, mode & 7))
-    return struct.pack("<I", _VERSION) + b"".join(struct.pack("<HHI", tag, rights, _NOBODY) for tag, rights in entries)
+    """Return the default list that gives new files at most the rights of *mode*, whatever the umask of their creator is."""
+    return acl.encode(acl.complete((), mode, shared=True), lambda _tag, _name: NO_GID)
 
 
 def target_of(wanted: Wanted, found: State) -> State:
@@ -95,23 +84,23 @@ def target_of(wanted: Wanted, found: State) -> State:
 
 
 def plan(found: t.Mapping[str, State], wanted: t.Mapping[str, Wanted], record: t.Mapping[str, Original]) -> Plan:
-    """What has to be done. A directory that is not *found* (its disk is not mounted, or it is gone) is left, and stays on record.
+    """Plan the states of directories. A missing directory, or one whose disk is not mounted, stays on record.
 
-    One that is no longer wanted is given back; without a default ACL that the record does not have.
+    One that is no longer requested gets its original state back, without a default ACL that the record does not have.
     """
     kept, states = dict(record), {}
-    for path, one in wanted.items():
+    for path, target in wanted.items():
         if path not in found:
             continue
         # What was there before counts, not what an earlier run has made of it.
         before = record[path].state if path in record else found[path]
-        after = target_of(one, found[path])
-        if not one.default_acl and path in record:
+        after = target_of(target, found[path])
+        if not target.default_acl and path in record:
             after = dataclasses.replace(after, acl=before.acl)
         if after != found[path]:
             states[path] = after
         if after != before:
-            kept[path] = Original(before, one.mount)
+            kept[path] = Original(before, target.mount)
         else:
             kept.pop(path, None)
     for path, original in record.items():
@@ -123,7 +112,7 @@ def plan(found: t.Mapping[str, State], wanted: t.Mapping[str, Wanted], record: t
 
 
 def read(path: str, mount: str) -> State | None:
-    """The state of a directory, None where it is not there, or its disk is not."""
+    """Return the state of a directory; None where it is missing, reached through a link, or its disk is not mounted."""
     if mount and not os.path.ismount(mount):
         return None
     with contextlib.ExitStack() as stack:
@@ -131,51 +120,38 @@ def read(path: str, mount: str) -> State | None:
             handle = stack.enter_context(directory(path))
         except OSError:
             return None
-        info = os.fstat(handle)
-        try:
-            acl = os.getxattr(handle, ACL)
-        except OSError as error:
-            # None there, or none possible.
-            if error.errno not in (errno.ENODATA, errno.ENOTSUP):
-                raise
-            acl = b""
-        return State(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode), acl)
+        rights = read_rights(handle)
+        return State(rights.uid, rights.gid, rights.mode, rights.acl)
 
 
-def write(path: str, before: State, after: State) -> None:
-    """:raises OSError: the file system has no ACLs, is read-only, the directory is gone, ..."""
+def write(path: str, after: State) -> None:
+    """Give a directory this state.
+
+    :raises OSError: the file system has no ACLs or is read-only, or the directory is missing.
+    """
     with directory(path) as handle:
-        if (before.uid, before.gid) != (after.uid, after.gid):
-            os.chown(handle, after.uid, after.gid)
-        # After the owner: a change of it takes the bit away that hands the group down.
-        os.chmod(handle, after.mode)
-        if before.acl != after.acl:
-            if after.acl:
-                os.setxattr(handle, ACL, after.acl)
-            else:
-                os.removexattr(handle, ACL)
+        write_rights(handle, after)
 
 
 def load(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Original]:
-    """:raises KeyError, TypeError, ValueError: that is no record."""
+    """Return the record as objects."""
     return {path: Original(State.of(entry["state"]), entry["mount"]) for path, entry in data.items()}
 
 
 def dump(record: t.Mapping[str, Original]) -> dict[str, dict[str, t.Any]]:
-    return {path: {"state": one.state.data(), "mount": one.mount} for path, one in record.items()}
+    return {path: {"state": original.state.data(), "mount": original.mount} for path, original in record.items()}
 
 
 def _gid(name: str, planned: t.Collection[str]) -> int:
-    try:
-        return grp.getgrnam(name).gr_gid
-    except KeyError:
-        if name in planned:
-            return NO_GID
-        raise
+    gid = accounts.gid_of(name)
+    if gid is None and name not in planned:
+        raise KeyError(f"getgrnam(): name not found: {name!r}")
+    return NO_GID if gid is None else gid
 
 
 def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]], planned: t.Collection[str] = ()) -> dict[str, Wanted]:
-    """
+    """Return the requested states by path.
+
     :param planned: groups that an earlier task would have made, in check mode.
     :raises KeyError: there is no such user or group.
     """
@@ -191,8 +167,11 @@ def wanted_of(entries: t.Iterable[t.Mapping[str, t.Any]], planned: t.Collection[
     }
 
 
-def look(wanted: t.Mapping[str, Wanted], record: t.Mapping[str, Original]) -> dict[str, State]:
-    """The directories that are there."""
-    mounts = {**{path: one.mount for path, one in record.items()}, **{path: one.mount for path, one in wanted.items()}}
-    seen = {path: read(path, mount) for path, mount in mounts.items()}
-    return {path: state for path, state in seen.items() if state}
+def read_all(wanted: t.Mapping[str, Wanted], record: t.Mapping[str, Original]) -> dict[str, State]:
+    """Return the states of the directories that exist."""
+    mounts = {
+        **{path: entry.mount for path, entry in record.items()},
+        **{path: entry.mount for path, entry in wanted.items()},
+    }
+    states = {path: read(path, mount) for path, mount in mounts.items()}
+    return {path: state for path, state in states.items() if state}

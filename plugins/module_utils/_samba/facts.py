@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What of a host concerns Samba, and which of its units run with and without the role."""
+"""Facts about a host that matter to Samba, and the units that run with and without the role."""
 
 from __future__ import annotations
 
@@ -38,10 +36,10 @@ Before = dict[str, t.Any]
 
 
 class Host(Tree):
-    """Files of the host that tell of disks, modules and connections."""
+    """Files of the host with facts about disks, modules and connections."""
 
     def mount_points(self) -> list[str]:
-        """Where something is mounted, and where fstab(5) says that something should be."""
+        """Return where something is mounted, and where fstab(5) mounts something."""
         mounted = [line.split()[4] for line in self.text("/proc/self/mountinfo").splitlines() if len(line.split()) > 4]
         fields = [line.split() for line in self.text("/etc/fstab").splitlines() if not line.lstrip().startswith("#")]
         declared = [field[1] for field in fields if len(field) > 2 and field[1].startswith("/")]
@@ -51,7 +49,7 @@ class Host(Tree):
         return {os.path.basename(path)[:-3] for path in glob.glob(f"{self.at(pattern)}/*.so")}
 
     def connected(self, port: int) -> list[str]:
-        """Addresses of those who have a connection to a port of this host."""
+        """Return addresses of clients that are connected to a port of this host."""
         found = set()
         for table in ("tcp", "tcp6"):
             for line in self.text(f"/proc/net/{table}").splitlines()[1:]:
@@ -61,7 +59,7 @@ class Host(Tree):
         return sorted(found)
 
     def interfaces(self, networks: t.Sequence[Network]) -> list[str]:
-        """The interfaces with an address of these networks, by which their hosts can be told where Samba is."""
+        """Return the interfaces with an address of these networks, on which Samba can be announced to their hosts."""
         found = set()
         for line in self.text("/proc/net/if_inet6").splitlines():
             digits, *_rest, name = line.split()
@@ -75,33 +73,35 @@ class Host(Tree):
 
 
 def ipv4_addresses(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
-    """The first address of each interface (netdevice(7), SIOCGIFADDR)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    """Yield the first address of each interface (netdevice(7), SIOCGIFADDR)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as connection:
         for name in names:
             request = name.encode()[:15].ljust(256, b"\0")
             try:
-                answer = fcntl.ioctl(asked.fileno(), 0x8915, request)
+                answer = fcntl.ioctl(connection.fileno(), 0x8915, request)
             except OSError:
                 continue
             yield name, socket.inet_ntoa(answer[20:24])
 
 
 def foreign_link(path: str, owner: int = 0) -> str:
-    """The first link on a path that is not root's: whose it is, has it lead elsewhere at any time. Empty for none."""
+    """Return the first link on a path that is not root's: its owner can redirect it at any time. Empty for none."""
     here, names, links = "/", path.split("/"), 0
     while names and links < _MOST_LINKS:
         name = names.pop(0)
-        there = os.path.dirname(here) if name == ".." else os.path.join(here, name) if name not in ("", ".") else here
+        path_so_far = (
+            os.path.dirname(here) if name == ".." else os.path.join(here, name) if name not in ("", ".") else here
+        )
         try:
-            info = os.lstat(there)
-            target = os.readlink(there) if stat.S_ISLNK(info.st_mode) else ""
+            info = os.lstat(path_so_far)
+            target = os.readlink(path_so_far) if stat.S_ISLNK(info.st_mode) else ""
         except OSError:
             break
         if not target:
-            here = there
+            here = path_so_far
             continue
         if info.st_uid != owner:
-            return there
+            return path_so_far
         links += 1
         here = "/" if target.startswith("/") else here
         names = target.split("/") + names
@@ -109,7 +109,7 @@ def foreign_link(path: str, owner: int = 0) -> str:
 
 
 def unescaped(text: str) -> str:
-    """A path of fstab(5) or mountinfo, in which a blank is a backslash and 040."""
+    """Return a path of fstab(5) or mountinfo, in which a blank is a backslash and 040."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
@@ -132,7 +132,7 @@ def drop_in(params: Params) -> str:
 def units(
     params: Params, before: Before | None, windows: bool, macos: bool, connected: t.Collection[str], announces: bool
 ) -> dict[str, list[Unit]]:
-    """Units to stop, and those to run: with the role, or after it.
+    """Return units to stop and units to run: with the role, or after its removal.
 
     :param before: None where the role never was.
     :param announces: whether the role has had the host announced to Windows so far.
@@ -160,7 +160,7 @@ def units(
 
 
 def _units_afterwards(params: Params, before: Before) -> dict[str, list[Unit]]:
-    """What ran before the role runs again, with its own files, and what the role brought ends."""
+    """Return units for the removal: what ran before the role runs again, with its own files; other units stop."""
     found: dict[str, list[Unit]] = {"stop": [], "units": []}
     for name in unit_names(params):
         was = before["units"].get(name, {"enabled": False, "active": False})

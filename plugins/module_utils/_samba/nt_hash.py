@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """What Samba keeps of a password: MD4 of its UTF-16LE (MS-NLMP, NTOWFv1).
 
 OpenSSL 3 has no MD4 by default, and so ``hashlib`` has none on any supported system.
@@ -47,21 +45,21 @@ def _rotate(value: int, places: int) -> int:
 
 
 def md4(data: bytes) -> bytes:
-    """The digest of RFC 1320."""
+    """Return the digest of RFC 1320."""
     state: tuple[int, ...] = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)
     padded = data + b"\x80" + b"\0" * ((55 - len(data)) % 64) + struct.pack("<Q", len(data) * 8)
     for offset in range(0, len(padded), 64):
-        words = struct.unpack("<16I", padded[offset : offset + 64])
+        block = struct.unpack("<16I", padded[offset : offset + 64])
         h = list(state)
         for function, constant, order, rotations in _ROUNDS:
             for step, word in enumerate(order):
                 a, b, c, d = ((place - step) % 4 for place in range(4))
-                total = (h[a] + function(h[b], h[c], h[d]) + words[word] + constant) & _MASK
+                total = (h[a] + function(h[b], h[c], h[d]) + block[word] + constant) & _MASK
                 h[a] = _rotate(total, rotations[step % 4])
         state = tuple((old + new) & _MASK for old, new in zip(state, h))
     return struct.pack("<4I", *state)
 
 
 def nt_hash(password: str) -> str:
-    """The NT hash as ``pdbedit -L -w`` prints it."""
+    """Return the NT hash as ``pdbedit -L -w`` prints it."""
     return md4(password.encode("utf-16-le")).hex().upper()

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Samba's users: what is wrong with a list of them, and what makes its database hold just these.
+"""The users of Samba: problems of a list, and the plan that makes the database match it. Pure.
 
 Pure: the module samba_users reads and writes the database by ``pdbedit``.
 """
@@ -15,6 +13,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import EMPTY, NT_HASH, nt_hash
 
 # Users whom the role has added, so that it removes no others.
@@ -27,7 +26,6 @@ LONGEST = 254
 DISABLED = "D"
 
 User = t.Mapping[str, t.Any]
-Fault = dict[str, t.Any]
 
 
 class Account(t.NamedTuple):
@@ -51,19 +49,19 @@ class Plan:
 
     @property
     def changes(self) -> list[str]:
-        """What is done, in words without a secret."""
-        words = {
+        """Return the changes as text without secrets."""
+        verbs = {
             "remove": "removed",
             "add": "added",
             "password": "password changed",
             "enable": "enabled",
             "disable": "disabled",
         }
-        return [f"{name}: {said}" for verb, said in words.items() for name in getattr(self, verb)]
+        return [f"{name}: {verb_text}" for verb, verb_text in verbs.items() for name in getattr(self, verb)]
 
 
 def parse_accounts(text: str) -> dict[str, Account]:
-    """The answer of ``pdbedit -L -w``: lines of smbpasswd(5), whose last-but-one fields are the NT hash and the flags."""
+    """Return the accounts of ``pdbedit -L -w``: lines of smbpasswd(5), whose last-but-one fields are the NT hash and the flags."""
     found = {}
     for line in text.splitlines():
         fields = line.split(":")
@@ -87,18 +85,18 @@ def is_enabled(user: User) -> bool:
 
 
 def plan(accounts: t.Mapping[str, Account], users: t.Sequence[User], record: t.Collection[str]) -> Plan:
-    """What makes the database hold these users, and none of those whom the role has added before.
+    """Plan the changes after which the database holds these users, and no others that the role has added.
 
     Samba writes names in small letters, whatever the host does.
     """
-    known = {name.lower(): name for name in accounts}
+    names = {name.lower(): name for name in accounts}
     present = {str(user["name"]): user for user in users if is_present(user)}
     kept = {name.lower() for name in present}
     gone = {str(user["name"]).lower() for user in users if not is_present(user)} | {name.lower() for name in record}
-    here = {name: accounts[known[name.lower()]] for name in present if name.lower() in known}
+    here = {name: accounts[names[name.lower()]] for name in present if name.lower() in names}
     missing = [name for name in present if name not in here]
     return Plan(
-        remove=tuple(known[name] for name in sorted(gone - kept) if name in known),
+        remove=tuple(names[name] for name in sorted(gone - kept) if name in names),
         add=tuple(missing),
         password=tuple(name for name, found in here.items() if found.nt_hash != wanted_hash(present[name])),
         enable=tuple(name for name, found in here.items() if is_enabled(present[name]) and not found.enabled),
@@ -109,58 +107,66 @@ def plan(accounts: t.Mapping[str, Account], users: t.Sequence[User], record: t.C
     )
 
 
-def faults(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
-    """What is wrong with the list, as the action ``require`` takes it.
+def problems_of_request(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Problem]:
+    """Yield the problems of the list, as the action ``require`` takes them.
 
     :param uids: users of the host.
     """
     names = [str(user["name"]) for user in users]
     odd = [name for name in names if not NAME.fullmatch(name)]
     if odd:
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has what is no user name: {', '.join(map(repr, odd))}",
             "write the name as `getent passwd` shows it: letters, digits, dots, dashes and underscores",
         )
-    twice = sorted({name for name in names if [one.lower() for one in names].count(name.lower()) > 1})
+    twice = sorted({name for name in names if [other.lower() for other in names].count(name.lower()) > 1})
     if twice:
-        yield _fault(f"names a user twice: {', '.join(twice)}", "give each user one entry; capitals make no difference")
+        yield problem(
+            "samba_users",
+            f"names a user twice: {', '.join(twice)}",
+            "give each user one entry; capitals make no difference",
+        )
     for user in users:
         if is_present(user) and NAME.fullmatch(str(user["name"])):
-            yield from _faults_of(user, uids)
+            yield from _user_problems(user, uids)
 
 
-def _faults_of(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Fault]:
+def _user_problems(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Problem]:
     name, password, given = str(user["name"]), user.get("password"), user.get("nt_hash")
     if uids.get(name) == 0:
-        yield _fault(f"lets {name} in, who may write everywhere", "take a user without the rights of root")
+        yield problem(
+            "samba_users", f"lets {name} in, who may write everywhere", "take a user without the rights of root"
+        )
     elif name not in uids:
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"names {name}, who is no user of this host",
             "make the user first (ansible.builtin.user), or set `state: absent`",
         )
-    if any(one is not None and not isinstance(one, str) for one in (password, given)):
-        yield _fault(
+    if any(secret is not None and not isinstance(secret, str) for secret in (password, given)):
+        yield problem(
+            "samba_users",
             f"has a password for {name} that YAML takes for a number, a boolean or a list, and may read as another one (012 is 10)",
             "put it in quotes",
         )
     elif bool(password) == bool(given):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has {'both `password` and `nt_hash`' if given else 'no password'} for {name}",
             "set `password`, or `nt_hash` where the password itself is not to be known, and keep it in a vault",
         )
     elif given and (not NT_HASH.fullmatch(str(given)) or str(given).upper() == EMPTY):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has an `nt_hash` for {name} that is {'of the empty password' if str(given).upper() == EMPTY else 'none'}",
             "write the 32 hexadecimal digits that `pdbedit -L -w` shows in the fourth field",
         )
     elif password and any(ord(letter) < 32 or ord(letter) == 127 for letter in str(password)):
-        yield _fault(
+        yield problem(
+            "samba_users",
             f"has a password for {name} with a line break or another control character, which nobody can type",
             "a text block of YAML ends with a line break: write `|-`, or put the password in quotes",
         )
     elif password and len(str(password).encode("utf-8", errors="surrogatepass")) > LONGEST:
-        yield _fault(f"has a password for {name} of more than {LONGEST} bytes", "take a shorter one")
-
-
-def _fault(problem: str, remedy: str) -> Fault:
-    return {"ok": False, "variable": "samba_users", "problem": problem, "remedy": remedy}
+        yield problem("samba_users", f"has a password for {name} of more than {LONGEST} bytes", "take a shorter one")

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Does what the plan says: wipe, partition, format, protect, mount, fstab. Each step leaves what the next run goes on from.
 
 What is about to be made is on record first, by its ids; that a file system is finished, when it is.
@@ -18,9 +16,9 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Given, Plan, Work
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Given, Plan, Work
 
 HOME = "/var/lib/rigwright_storage"
 RECORD = f"{HOME}/disks.json"
@@ -34,15 +32,15 @@ class Failed(Exception):
 
 
 def mkfs(fs: str, label: str, uuid: str, quota: bool, device: str) -> list[str]:
-    """The command that makes a file system; it overwrites what is there, which was looked at before."""
-    made = {
+    """Return the command that makes a file system; it overwrites the device, whose content was checked before."""
+    command = {
         # A data disk needs no twentieth of it for root.
         "ext4": ["mkfs.ext4", "-q", "-F", "-m", "1", "-L", label, "-U", uuid],
         "xfs": ["mkfs.xfs", "-q", "-f", "-L", label, "-m", f"uuid={uuid}"],
         "btrfs": ["mkfs.btrfs", "-q", "-f", "-L", label, "-U", uuid],
         "vfat": ["mkfs.vfat", "-F", "32", "-n", label, "-i", uuid.replace("-", "")],
     }[fs]
-    return [*made, *(["-O", "quota,project", "-E", "quotatype=prjquota"] if fs == "ext4" and quota else []), device]
+    return [*command, *(["-O", "quota,project", "-E", "quotatype=prjquota"] if fs == "ext4" and quota else []), device]
 
 
 def table(work: Work) -> str:
@@ -88,15 +86,15 @@ class Host:
         """Give a disk its table and its file system."""
         entry, disk = work.entry, work.disk
         self.note(work.key, {**work.given, "finished": False})
-        # A last look, at this very moment: the plan is some seconds old.
-        if look.busy(disk.path):
+        # Checked once more, right before the write: the plan is some seconds old.
+        if disk_facts.busy(disk.path):
             raise Failed(f"{disk.path} ({work.key}) is in use now, and was not when the run began")
         if work.wipe:
             for part in disk.partitions:
                 self.must(["wipefs", "--all", "--quiet", part.path])
             self.must(["wipefs", "--all", "--quiet", disk.path])
             if disk.partitions:
-                # Whoever makes a file system on the whole disk leaves the kernel its old partitions.
+                # A new file system on the whole disk leaves the kernel its old partitions.
                 self.run(["partx", "--delete", disk.path])
                 self.settle()
         if work.table:
@@ -110,7 +108,7 @@ class Host:
         self.note(work.key, {**work.given, "finished": False, "making": True})
         self.must(mkfs(entry.fs, entry.label, work.given["uuid"], entry.quota, work.device))
         self.settle()
-        found = look.content(self.run, work.device)
+        found = disk_facts.content(self.run, work.device)
         if (found.kind, found.uuid.lower()) != (entry.fs, work.given["uuid"].lower()):
             raise Failed(
                 f"{work.device} has {found.kind} {found.uuid} after {entry.fs} {work.given['uuid']} was made there"
@@ -120,16 +118,16 @@ class Host:
         self.note(work.key, {**work.given, "mount": ""})
 
     def partition(self, work: Work) -> str:
-        """The partition as the kernel names it, once it does; by its id, so that it is no other."""
+        """Return the partition as the kernel names it, once it exists; by its id, so that it is no other."""
         end = time.monotonic() + PATIENCE
         # sfdisk has the kernel read the table, but for one that knows none.
         self.run(["partx", "--update", work.disk.path])
         while time.monotonic() < end:
             self.settle()
-            for disk in look.disks(self.run, [work.entry]):
+            for disk in disk_facts.disks(self.run, [work.entry]):
                 for part in disk.partitions if disk.path == work.disk.path else ():
-                    _rc, told, _err = self.run(["blkid", "--probe", "--output", "export", part.path])
-                    if f"PART_ENTRY_UUID={work.given['part']}" in told.splitlines():
+                    _rc, output, _err = self.run(["blkid", "--probe", "--output", "export", part.path])
+                    if f"PART_ENTRY_UUID={work.given['part']}" in output.splitlines():
                         return part.path
             time.sleep(0.3)
         raise Failed(f"{work.disk.path} ({work.key}) has its partition, and no device for it came up in {PATIENCE} s")
@@ -137,11 +135,11 @@ class Host:
     # --- Mounts ---
 
     def unmount(self, mount: str) -> bool:
-        """Whether nothing is mounted there any more. What is in use stays."""
+        """Unmount what is mounted there and return whether nothing is left. What is in use stays."""
         return self.run(["umount", mount])[0] == 0
 
     def below(self, script: str, path: str) -> None:
-        self.must([*look.BELOW, look.UNCOVER + script, "sh", path])
+        self.must([*disk_facts.BELOW, disk_facts.UNCOVER + script, "sh", path])
 
     def protect(self, work: Work) -> None:
         """Make the mount point, and let nobody write into it as long as nothing is mounted there."""
@@ -150,46 +148,46 @@ class Host:
         while not os.path.lexists(path):
             missing.append(path)
             path = os.path.dirname(path)
-        made = [*reversed(missing)]
-        if made:
+        created = [*reversed(missing)]
+        if created:
             # On record first, so that `absent` takes them away again.
-            work.given["made"] = [*work.given.get("made", []), *made]
+            work.given["made"] = [*work.given.get("made", []), *created]
             self.note(work.key, {**work.given, "mount": mount})
-        for one in made:
-            os.mkdir(one, 0o755)
+        for parent in created:
+            os.mkdir(parent, 0o755)
         if os.path.realpath(mount) != mount or not os.path.isdir(mount):
             raise Failed(f"{mount} is no directory, or lies behind a link: nothing is mounted there")
         if work.mount and os.listdir(mount):
             raise Failed(
                 f"{mount} has files that the mount would hide: {', '.join(os.listdir(mount)[:3])}. Move them away"
             )
-        if look.point(self.run, mount).immutable is False:
+        if disk_facts.point(self.run, mount).immutable is False:
             self.below('exec chattr +i "$1"', mount)
 
     def mount(self, work: Work, waiting: list[str]) -> None:
-        entry, there = work.entry, False
+        entry, mounted = work.entry, False
         chosen = ",".join(entry.options)
         if work.again and not self.unmount(entry.mount):
             waiting.append(entry.mount)
             return
         if work.remount:
             self.must(["mount", "--options", f"remount,{chosen}", entry.mount])
-            there = True
-        if not there and (work.mount or work.again):
+            mounted = True
+        if not mounted and (work.mount or work.again):
             self.must(["mount", "--types", entry.fs, "--options", chosen, work.device, entry.mount])
         work.given["options"] = chosen
 
     def release(self, key: str, given: Given, keep: t.Collection[str]) -> str:
         """Take back what was made to mount a disk; say where that has to wait. The disk itself stays as it is."""
         mount = given.get("mount", "")
-        there = look.mounts(self.run).get(mount)
-        ours = there and look.content(self.run, there.source).uuid == given.get("uuid")
+        exists = disk_facts.mounts(self.run).get(mount)
+        ours = exists and disk_facts.content(self.run, exists.source).uuid == given.get("uuid")
         if ours and not self.unmount(mount):
             return mount
-        if mount and not os.path.ismount(mount) and look.point(self.run, mount).immutable:
+        if mount and not os.path.ismount(mount) and disk_facts.point(self.run, mount).immutable:
             self.must(["chattr", "-i", mount])
         for path in reversed(given.get("made", [])):
-            inside = any(one == path or one.startswith(f"{path}/") for one in keep)
+            inside = any(directory == path or directory.startswith(f"{path}/") for directory in keep)
             if not inside and os.path.isdir(path) and not os.path.ismount(path) and not os.listdir(path):
                 os.rmdir(path)
         self.note(key, None)
@@ -199,15 +197,15 @@ class Host:
 
     def write_fstab(self, text: str) -> None:
         """Replace the file, when findmnt finds no error that is not there already."""
-        if text == look.text_of(look.FSTAB):
+        if text == disk_facts.text_of(disk_facts.FSTAB):
             return
-        path = os.path.realpath(look.FSTAB)
+        path = os.path.realpath(disk_facts.FSTAB)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape") as trial:
             trial.write(text)
             trial.flush()
-            before, after = (self.run(["findmnt", "--verify", "--tab-file", one]) for one in (path, trial.name))
+            before, after = (self.run(["findmnt", "--verify", "--tab-file", line]) for line in (path, trial.name))
         if after[0] != 0 and before[0] == 0:
-            raise Failed(f"findmnt does not accept the new {look.FSTAB}: {(after[1] + after[2]).strip()}")
+            raise Failed(f"findmnt does not accept the new {disk_facts.FSTAB}: {(after[1] + after[2]).strip()}")
         if os.path.exists(path):
             info = os.stat(path)
             replace_file(path, text, info.st_mode & 0o7777, (info.st_uid, info.st_gid))
@@ -221,9 +219,9 @@ class Host:
         waiting: list[str] = []
         # First without the lines that go: systemd unmounts at once what an old line binds to a disk that is not there.
         wanted = {line.text for line in fstab.parse(plan.fstab)}
-        _before, ours, _after = fstab.split(look.text_of(look.FSTAB))
+        _before, ours, _after = fstab.split(disk_facts.text_of(disk_facts.FSTAB))
         kept = [line for line in ours.split("\n") if line in wanted]
-        self.write_fstab(fstab.with_lines(look.text_of(look.FSTAB), kept))
+        self.write_fstab(fstab.with_lines(disk_facts.text_of(disk_facts.FSTAB), kept))
         keep = [work.entry.mount for work in plan.works]
         # The deepest first: a disk that another one is mounted in cannot be unmounted.
         for key, given in sorted(plan.gone.items(), key=lambda item: item[1].get("mount", ""), reverse=True):

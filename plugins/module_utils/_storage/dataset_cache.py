@@ -2,22 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The cache of datasets as a directory: what ``dataset-cache`` is configured with. Pure."""
+"""The configuration of ``dataset-cache`` and the directories of its cache. Pure."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     Directory,
     Entry,
-    Refusal,
     mount_of,
     normal,
-    refusal,
 )
 
 MODES = ("none", "directory", "lvmcache")
@@ -50,62 +47,70 @@ VALUES: dict[str, tuple[t.Any, str, str]] = {
 }
 
 
-def requirements(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
-    """What is wrong with the request."""
-    mode = asked.get("mode", "none")
+def requirements(request: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
+    """Yield the problems of the request."""
+    mode = request.get("mode", "none")
     if mode not in MODES:
-        yield refusal("storage_cache", f"has the mode {mode!r}", f"choose one of {', '.join(MODES)}")
+        yield problem("storage_cache", f"has the mode {mode!r}", f"choose one of {', '.join(MODES)}")
     if mode != "directory":
         return
-    unknown = sorted(set(asked) - set(KEYS))
+    unknown = sorted(set(request) - set(KEYS))
     if unknown:
-        yield refusal(
+        yield problem(
             "storage_cache", f"has {', '.join(unknown)}, which a directory does not know", f"name {', '.join(KEYS)}"
         )
-    path = normal(str(asked.get("path") or ""))
+    path = normal(str(request.get("path") or ""))
     entry = mount_of(path, entries)
     if not path.startswith("/") or entry is None or path == entry.mount:
-        yield refusal(
+        yield problem(
             "storage_cache",
             f"has the path {path!r}, which is no directory on a disk of storage_disks",
             "set `path`, as /data/cache/sets",
         )
     elif not re.fullmatch(r"/[A-Za-z0-9_.@+,=/-]+", path):
-        # It stands in units of systemd, where a blank or a % means something else.
-        yield refusal(
+        # Units of systemd contain it, where a blank or a % means something else.
+        yield problem(
             "storage_cache", f"has the path {path!r}, which systemd may read otherwise", "choose plain letters"
         )
-    if not asked.get("group"):
-        yield refusal("storage_cache", "has no group", "set `group` to the one whose members use the copies")
-    sources = asked.get("sources")
-    if not sources or not isinstance(sources, list) or not all(str(one).startswith("/") for one in sources):
-        yield refusal(
+    if not request.get("group"):
+        yield problem("storage_cache", "has no group", "set `group` to the one whose members use the copies")
+    sources = request.get("sources")
+    if not sources or not isinstance(sources, list) or not all(str(source).startswith("/") for source in sources):
+        yield problem(
             "storage_cache",
             "has no `sources`, or one that is no absolute path",
             "list the directories whose datasets may be copied",
         )
     elif any(
-        normal(str(one)) == path or normal(str(one)).startswith(f"{path}/") or path.startswith(f"{normal(str(one))}/")
-        for one in sources
+        normal(str(source)) == path
+        or normal(str(source)).startswith(f"{path}/")
+        or path.startswith(f"{normal(str(source))}/")
+        for source in sources
     ):
-        yield refusal("storage_cache", f"has a source that holds {path}, or lies in it", "name directories beside it")
+        yield problem("storage_cache", f"has a source that holds {path}, or is in it", "name directories outside of it")
     for key, (kind, form, example) in VALUES.items():
-        if key in asked and not (isinstance(asked[key], kind) and re.fullmatch(form, str(asked[key]))):
-            yield refusal("storage_cache", f"has the {key} {asked[key]!r}", f"write it as {example}")
+        if key in request and not (isinstance(request[key], kind) and re.fullmatch(form, str(request[key]))):
+            yield problem("storage_cache", f"has the {key} {request[key]!r}", f"write it as {example}")
 
 
-def directories(asked: t.Mapping[str, t.Any]) -> list[Directory]:
-    """The directory, which only root writes, and those in it where each member of the group may change only what is their own."""
-    path, group = normal(asked["path"]), asked["group"]
+def directories(request: t.Mapping[str, t.Any]) -> list[Directory]:
+    """Return the directory that only root writes, and those in it where each member of the group changes only their own files."""
+    path, group = normal(request["path"]), request["group"]
     shared = [Directory(f"{path}/{name}", "root", group, 0o3770) for name in ("locks", "requests", SETS)]
     return [Directory(path, "root", group, 0o750), *shared]
 
 
-def configuration(asked: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> dict[str, t.Any]:
-    """What the program reads; nothing where there is no such cache."""
-    if asked.get("mode") != "directory":
+def configuration(request: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> dict[str, t.Any]:
+    """Return the configuration of the program; nothing where no such cache is requested."""
+    if request.get("mode") != "directory":
         return {}
-    path = normal(asked["path"])
+    path = normal(request["path"])
     entry = mount_of(path, entries)
-    own = {key: asked[key] for key in OWN if key in asked}
-    return {"cache": path, "mount": entry.mount if entry else "", "group": asked["group"], "evict_service": True, **own}
+    own = {key: request[key] for key in OWN if key in request}
+    return {
+        "cache": path,
+        "mount": entry.mount if entry else "",
+        "group": request["group"],
+        "evict_service": True,
+        **own,
+    }

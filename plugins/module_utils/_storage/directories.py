@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Directories with owner, mode, default access control list and project. No link is followed: others may write where these lie."""
+"""Directories with owner, mode, default access control list and project. No link is followed: other users may write in their parents."""
 
 from __future__ import annotations
 
@@ -17,19 +15,21 @@ import stat
 import struct
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
+    Rights,
     UnsafePath,
     open_directory,
     open_file,
+    read_rights,
+    write_rights,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory as opened
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     Directory,
     Entry,
-    Refusal,
     mount_of,
-    refusal,
 )
 
 # FS_IOC_FSGETXATTR and its struct fsxattr: flags, two sizes, the project, another size, padding.
@@ -41,54 +41,36 @@ TAGGED = "Signature: 8a477f597d28d172789f06886806bc55\n# Copies of datasets, mad
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class State(Rights):
     """A directory as it is. ``limit``: bytes that its project may have, 0 for no limit."""
 
-    uid: int
-    gid: int
-    mode: int
-    acl: bytes = b""
     project: int = 0
     limit: int = 0
 
 
 def read(path: str) -> State | None:
-    """The state of a directory, without the limit; None where it is not there."""
+    """Return the state of a directory, without the limit; None for a missing one."""
     try:
         handle = open_directory(path)
     except FileNotFoundError:
         return None
     try:
-        info, found, project = os.fstat(handle), b"", 0
-        with contextlib.suppress(OSError):
-            found = os.getxattr(handle, acl.ATTRIBUTE)
+        rights, project = read_rights(handle), 0
         with contextlib.suppress(OSError):
             project = _FSXATTR.unpack(fcntl.ioctl(handle, _GET_PROJECT, bytes(_FSXATTR.size)))[3]
-        return State(info.st_uid, info.st_gid, info.st_mode & 0o7777, found, project)
+        return State(rights.uid, rights.gid, rights.mode, rights.acl, project)
     finally:
         os.close(handle)
 
 
 def write(path: str, wanted: State) -> None:
-    """Owner, mode and list; the project is a matter for xfs_quota, which goes through the whole tree."""
-    handle = open_directory(path, make=True)
-    try:
-        info = os.fstat(handle)
-        if (info.st_uid, info.st_gid) != (wanted.uid, wanted.gid):
-            os.fchown(handle, wanted.uid, wanted.gid)
-        if wanted.acl:
-            os.setxattr(handle, acl.ATTRIBUTE, wanted.acl)
-        else:
-            with contextlib.suppress(OSError):
-                os.removexattr(handle, acl.ATTRIBUTE)
-        # Last: a change of the owner takes the setgid bit.
-        os.fchmod(handle, wanted.mode)
-    finally:
-        os.close(handle)
+    """Create a directory where it is missing, and set owner, mode and list. xfs_quota sets the project of the whole tree."""
+    with opened(path, make=True) as handle:
+        write_rights(handle, wanted)
 
 
 def exchangeable(path: str) -> list[str]:
-    """The directories in *path* where users can exchange what belongs to others: a cache that an older release made has such."""
+    """Return the directories in *path* where users can exchange what belongs to others: an older release made such caches."""
     found = []
     with opened(path) as handle:
         for name in sorted(os.listdir(handle)):
@@ -100,7 +82,7 @@ def exchangeable(path: str) -> list[str]:
 
 
 def make_sticky(path: str) -> None:
-    """Leave to each user what is theirs in these directories."""
+    """Set the sticky bit, so that each user can change only their own files in these directories."""
     with opened(path) as handle:
         for name in exchangeable(path):
             # One of them may go meanwhile, or be exchanged.
@@ -114,7 +96,7 @@ def is_tagged(path: str) -> bool:
 
 
 def tag(path: str) -> None:
-    """Say that a directory is a cache, which backups leave out (bford.info/cachedir)."""
+    """Mark a directory as a cache, which backups leave out (bford.info/cachedir)."""
     with opened(path) as handle, contextlib.suppress(FileExistsError):
         file = open_file(TAG, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=handle)
         with open(file, "w", encoding="ascii") as text:
@@ -134,7 +116,7 @@ def wanted_state(directory: Directory, number: t.Callable[[int, str], int], proj
 
 
 def names(directory: Directory) -> t.Iterator[tuple[int, str]]:
-    """The users and groups that it speaks of."""
+    """Yield the users and groups that a directory names."""
     yield acl.USER, directory.owner
     if directory.group:
         yield acl.GROUP, directory.group
@@ -149,8 +131,8 @@ def requirements(
     entries: t.Sequence[Entry],
     sizes: t.Mapping[str, int],
     unknown: t.Collection[tuple[int, str]],
-) -> t.Iterator[Refusal]:
-    """What speaks against them on this host.
+) -> t.Iterator[Problem]:
+    """Yield the problems of directories on this host.
 
     :param sizes: bytes of the disk at each mount point.
     :param unknown: users and groups that are not there.
@@ -159,29 +141,27 @@ def requirements(
         entry = mount_of(directory.path, entries)
         size = sizes.get(entry.mount, 0) if entry else 0
         if directory.quota and size and directory.quota > size:
-            problem = (
-                f"has a quota of {directory.quota} bytes for {directory.path}, more than its disk, which has {size}"
-            )
-            yield refusal("storage_directories", problem, "set a smaller one")
+            text = f"has a quota of {directory.quota} bytes for {directory.path}, more than its disk, which has {size}"
+            yield problem("storage_directories", text, "set a smaller one")
         if directory.quota and re.search(r"[\s\"]", directory.path):
-            problem = f"has a quota for {directory.path!r}, which xfs_quota takes for two words"
-            yield refusal("storage_directories", problem, "choose a path without spaces")
-        for text in directory.acl:
-            if acl.parse_entry(text) is None:
-                problem = f"has {directory.path} with the default ACL entry {text!r}"
-                yield refusal("storage_directories", problem, "write it as group:ml:rwx, user:bob:r-x or other::---")
+            text = f"has a quota for {directory.path!r}, which xfs_quota takes for two words"
+            yield problem("storage_directories", text, "choose a path without spaces")
+        for entry_text in directory.acl:
+            if acl.parse_entry(entry_text) is None:
+                text = f"has {directory.path} with the default ACL entry {entry_text!r}"
+                yield problem("storage_directories", text, "write it as group:ml:rwx, user:bob:r-x or other::---")
         for tag, name in sorted({*names(directory)} & {*unknown}):
             kind = "user" if tag == acl.USER else "group"
-            problem = (
+            text = (
                 f"has {directory.path} for the {kind} {name}, who is not there"
                 if kind == "user"
                 else (f"has {directory.path} for the group {name}, which is not there")
             )
-            yield refusal("storage_directories", problem, f"make the {kind} first: `{kind}add {name}`")
+            yield problem("storage_directories", text, f"make the {kind} first: `{kind}add {name}`")
 
 
 def next_projects(directories: t.Sequence[Directory], states: t.Mapping[str, State | None]) -> dict[str, int]:
-    """The project of each directory that has a quota: the one that it has, or the next free number."""
+    """Return the project of each directory with a quota: its own one, or the next free number."""
     had = {path: state.project for path, state in states.items() if state and state.project}
     following = max([FIRST_PROJECT, *(number + 1 for number in had.values())])
     chosen: dict[str, int] = {}
@@ -196,13 +176,13 @@ def next_projects(directories: t.Sequence[Directory], states: t.Mapping[str, Sta
 
 
 def parse_limits(report: str) -> dict[int, int]:
-    """Bytes by project, of ``xfs_quota -c 'report -p -b -n -N'``, which counts KiB."""
+    """Return bytes by project, of ``xfs_quota -c 'report -p -b -n -N'``, which counts KiB."""
     rows = (line.split() for line in report.splitlines())
     return {int(row[0][1:]): int(row[3]) * 1024 for row in rows if len(row) >= 4 and re.match(r"#\d+$", row[0])}
 
 
 def commands(path: str, mount: str, fs: str, had: State | None, wanted: State) -> t.Iterator[list[str]]:
-    """Give the whole tree its project, and the project its limit."""
+    """Yield the commands that give the whole tree its project, and the project its limit."""
     quota = ["xfs_quota", "-x", *([] if fs == "xfs" else ["-f"])]
     if wanted.limit and (had is None or had.project != wanted.project):
         yield [*quota, "-c", f"project -s -p {path} {wanted.project}", mount]

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Disks as lsblk, wipefs and blkid tell of them. Pure: their words in, disks out."""
+"""Disks from the output of lsblk, wipefs and blkid. Pure: their output in, disks out."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ class Content:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A disk or a partition. ``names``: all that fstab may call it; ``mounts``: where it is mounted; ``held_by``: what lies upon it.
+    """A disk or a partition. ``names``: all that fstab may call it; ``mounts``: where it is mounted; ``held_by``: the devices on it.
 
     ``uuid``: what udev knows, also of disks that are not looked into.
     """
@@ -71,7 +69,7 @@ class Disk(Device):
 
     @property
     def key(self) -> str:
-        """What a wipe is confirmed by: the serial, or the first id of a disk that tells none."""
+        """Return the name that confirms a wipe: the serial, or the first id of a disk without one."""
         return self.serial or (self.ids[0] if self.ids else "")
 
     @property
@@ -80,8 +78,8 @@ class Disk(Device):
         return own + [f"{part.path} {use}" for part in self.partitions for use in part.uses]
 
 
-def size_words(count: int) -> str:
-    """As disks are sold: powers of ten."""
+def format_size(count: int) -> str:
+    """Return a size as disks are sold: in powers of ten."""
     amount, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
         if amount < 1000 or unit == "PB":
@@ -90,8 +88,8 @@ def size_words(count: int) -> str:
     return f"{amount:.4g} {unit}"
 
 
-def content_words(content: Content) -> str:
-    """``ext4 labelled 'photos'``, or the signatures that only wipefs knows."""
+def describe_content(content: Content) -> str:
+    """Return a description such as ``ext4 labelled 'photos'``, or the signatures that only wipefs knows."""
     if content.kind:
         return f"{content.kind} labelled {content.label!r}" if content.label else f"{content.kind} without a label"
     if content.signatures:
@@ -99,31 +97,31 @@ def content_words(content: Content) -> str:
     return "nothing that is known" if content.blank else "data of no known kind"
 
 
-def disk_words(disk: Disk) -> str:
-    """What is on a disk, for those who decide whether it may go."""
-    found = [] if disk.content.table and not disk.content.kind else [content_words(disk.content)]
+def describe_disk(disk: Disk) -> str:
+    """Describe the content of a disk for people who decide whether it can be lost."""
+    found = [] if disk.content.table and not disk.content.kind else [describe_content(disk.content)]
     if disk.content.table:
         found.append(f"a {disk.content.table} partition table")
-    found += [f"{part.path} ({size_words(part.size)}): {content_words(part.content)}" for part in disk.partitions]
+    found += [f"{part.path} ({format_size(part.size)}): {describe_content(part.content)}" for part in disk.partitions]
     return ", ".join(found)
 
 
 def parse_export(text: str) -> dict[str, str]:
-    """The words of ``blkid --output export``, whose values escape what a shell would take for its own."""
+    """Return the values of ``blkid --output export``, which escapes special characters of the shell."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
     return {key: re.sub(r"\\(.)", r"\1", value) for key, value in pairs}
 
 
 def parse_content(blkid: str, wipefs: str, blank: bool) -> Content:
-    """:param blkid: of ``blkid --probe --output export``, :param wipefs: of ``wipefs --no-act --json``."""
-    told = parse_export(blkid)
+    """Return the content of a device."""
+    values = parse_export(blkid)
     found = (json.loads(wipefs) if wipefs.strip() else {}).get("signatures", [])
     return Content(
-        kind=told.get("TYPE", ""),
-        label=told.get("LABEL", ""),
-        uuid=told.get("UUID", ""),
-        table=told.get("PTTYPE", ""),
-        table_id=told.get("PTUUID", "").lower(),
+        kind=values.get("TYPE", ""),
+        label=values.get("LABEL", ""),
+        uuid=values.get("UUID", ""),
+        table=values.get("PTTYPE", ""),
+        table_id=values.get("PTUUID", "").lower(),
         # blkid gives up where it finds two; wipefs names both.
         signatures=tuple(dict.fromkeys(entry["type"] for entry in found)),
         blank=blank,
@@ -135,7 +133,7 @@ def _mounts(entry: t.Mapping[str, t.Any]) -> tuple[str, ...]:
 
 
 def _held(children: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...]:
-    """What lies upon a device, all the way up, with what that is used for."""
+    """Yield the devices above a device, all the way up, with their use."""
     found: list[str] = []
     for child in children:
         uses = "".join(f", mounted at {mount}" for mount in _mounts(child))
@@ -144,7 +142,7 @@ def _held(children: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...]:
 
 
 def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
-    """All disks, without what is on them.
+    """Return all disks, without their content.
 
     :param links: names below /dev/disk, and the paths that they lead to.
     """
@@ -157,16 +155,16 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
         if entry["type"] in NOT_A_DISK or not entry["size"]:
             continue
         children = entry.get("children", [])
-        known = names(entry["path"])
+        links_of = names(entry["path"])
         disks.append(
             Disk(
                 path=entry["path"],
                 size=int(entry["size"]),
-                names=known,
+                names=links_of,
                 mounts=_mounts(entry),
                 held_by=_held(child for child in children if child["type"] != "part"),
                 uuid=entry.get("uuid") or "",
-                ids=tuple(sorted(link[len(BY_ID) + 1 :] for link in known if link.startswith(f"{BY_ID}/"))),
+                ids=tuple(sorted(link[len(BY_ID) + 1 :] for link in links_of if link.startswith(f"{BY_ID}/"))),
                 serial=(entry.get("serial") or "").strip(),
                 model=(entry.get("model") or "").strip(),
                 read_only=entry["ro"] in (True, "1"),
@@ -188,7 +186,7 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
 
 
 def find(disks: t.Iterable[Disk], name: str, serial: str) -> list[Disk]:
-    """The disks that an entry may mean: one, unless it is not there or two have the same serial."""
+    """Return the disks that an entry may mean: one, unless it is missing or two have the same serial."""
     if serial:
         return [disk for disk in disks if disk.serial == serial]
     return [disk for disk in disks if f"{BY_ID}/{name}" in disk.names]

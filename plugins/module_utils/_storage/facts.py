@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Reads what a host's disks, mounts and directories are. Nothing is written."""
+"""Facts about disks, mounts and directories of a host. Nothing is written."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
     parse_content,
     parse_disks,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Given, Mounted, Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Given, Mounted, Point
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import FILE_SYSTEMS, Entry
 
 FSTAB = "/etc/fstab"
@@ -47,12 +45,12 @@ def text_of(path: str) -> str:
 
 
 def links() -> dict[str, str]:
-    """What /dev/disk has, and where it leads."""
+    """Return the links of /dev/disk with their targets."""
     return {path: os.path.realpath(path) for path in glob.glob("/dev/disk/by-*/*")}
 
 
 def blank(path: str) -> bool:
-    """Whether the first and the last MiB are all zeros; what cannot be read is not."""
+    """Return whether the first and the last MiB are all zeros; False for what cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
@@ -66,7 +64,7 @@ def blank(path: str) -> bool:
 
 
 def busy(path: str) -> bool:
-    """Whether the kernel refuses to give the device to one alone, which it does for all that is in use."""
+    """Return whether the kernel refuses exclusive access to the device, as it does for one in use."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:
@@ -75,13 +73,13 @@ def busy(path: str) -> bool:
 
 
 def content(run: Run, path: str) -> Content:
-    _rc, told, _err = run(["blkid", "--probe", "--output", "export", path])
+    _rc, output, _err = run(["blkid", "--probe", "--output", "export", path])
     _rc, signatures, _err = run(["wipefs", "--no-act", "--json", path])
-    return parse_content(told, signatures, blank(path))
+    return parse_content(output, signatures, blank(path))
 
 
-def looked_into(run: Run, disk: Disk) -> Disk:
-    """The disk with what is on it."""
+def with_content(run: Run, disk: Disk) -> Disk:
+    """Return the disk with its content."""
 
     def device(part: Device) -> Device:
         return dataclasses.replace(part, content=content(run, part.path))
@@ -95,25 +93,25 @@ def looked_into(run: Run, disk: Disk) -> Disk:
 
 
 def disks(run: Run, entries: t.Iterable[Entry]) -> tuple[Disk, ...]:
-    """All disks; what is on them only of those that are asked for."""
-    _rc, told, _err = run(LSBLK)
-    found = parse_disks(told, links())
-    asked = {disk.path for entry in entries for disk in find(found, entry.id, entry.serial)}
-    return tuple(looked_into(run, disk) if disk.path in asked else disk for disk in found)
+    """Return all disks, with the content of those that are requested."""
+    _rc, output, _err = run(LSBLK)
+    found = parse_disks(output, links())
+    requested = {disk.path for entry in entries for disk in find(found, entry.id, entry.serial)}
+    return tuple(with_content(run, disk) if disk.path in requested else disk for disk in found)
 
 
 def mounts(run: Run) -> dict[str, Mounted]:
-    """By mount point; of two at one point the upper one counts."""
-    _rc, told, _err = run(["findmnt", "--json", "--list", "--output", "TARGET,SOURCE,OPTIONS"])
+    """Return the mounts by mount point; of two at one point the upper one counts."""
+    _rc, output, _err = run(["findmnt", "--json", "--list", "--output", "TARGET,SOURCE,OPTIONS"])
     return {
         row["target"]: Mounted(os.path.realpath(row["source"]), frozenset((row["options"] or "").split(",")))
-        for row in (json.loads(told)["filesystems"] if told.strip() else [])
+        for row in (json.loads(output)["filesystems"] if output.strip() else [])
         if row["source"]
     }
 
 
 def point(run: Run, path: str) -> Point:
-    """The directory to mount at, below what is mounted there.
+    """Return the state of a mount point, below what is mounted there.
 
     What lies behind a link would be mounted under another name, and by systemd not at all.
     """
@@ -124,46 +122,46 @@ def point(run: Run, path: str) -> Point:
     if not os.path.isdir(path):
         return Point(exists=True, directory=False)
     script = f'{UNCOVER}ls -A "$1" | head -n 4; echo; lsattr -d "$1"'
-    _rc, told, _err = run([*BELOW, script, "sh", path])
-    names, _empty, flags = told.rpartition("\n\n") if "\n\n" in told else ("", "", told.lstrip("\n"))
+    _rc, output, _err = run([*BELOW, script, "sh", path])
+    names, _empty, flags = output.rpartition("\n\n") if "\n\n" in output else ("", "", output.lstrip("\n"))
     immutable = "i" in flags.split()[0] if flags.strip() else None
     return Point(exists=True, names=tuple(names.split("\n")) if names else (), immutable=immutable)
 
 
 def holds_files(run: Run, device: Device) -> bool:
-    """Whether there are files on it: somebody has mounted what an unfinished run of ours had made. Nothing is written, no log replayed."""
+    """Return whether an unfinished file system has files: somebody has mounted it. Nothing is written, no log replayed."""
     kind = device.content.kind
     if kind not in FILE_SYSTEMS:
         return False
     without_log = {"ext4": ",noload", "xfs": ",norecovery"}.get(kind, "")
     script = 'mount --no-mtab --types "$1" --options "ro$2" "$3" /run || exit 0; ls -A /run; cd /; umount /run'
-    _rc, told, _err = run([*BELOW, script, "sh", kind, without_log, device.path])
-    return any(name not in ("", "lost+found") for name in told.split("\n"))
+    _rc, output, _err = run([*BELOW, script, "sh", kind, without_log, device.path])
+    return any(name not in ("", "lost+found") for name in output.split("\n"))
 
 
 def unfinished_with_files(run: Run, disks: t.Iterable[Disk], record: t.Mapping[str, Given]) -> frozenset[str]:
-    """Devices with a file system whose making is on record as not finished, and with files on it."""
+    """Return devices whose file system is on record as unfinished, and that have files."""
     begun = {given.get("uuid") for given in record.values() if given.get("finished") is False} - {None, ""}
     devices = [device for disk in disks for device in (disk, *disk.partitions) if device.content.uuid in begun]
     return frozenset(device.path for device in devices if not device.mounts and holds_files(run, device))
 
 
 def features(run: Run, path: str) -> frozenset[str]:
-    """The features of an ext4."""
-    _rc, told, _err = run(["dumpe2fs", "-h", path])
-    rows = [line.partition(":")[2].split() for line in told.splitlines() if line.startswith("Filesystem features")]
+    """Return the features of an ext4."""
+    _rc, output, _err = run(["dumpe2fs", "-h", path])
+    rows = [line.partition(":")[2].split() for line in output.splitlines() if line.startswith("Filesystem features")]
     return frozenset(rows[0] if rows else ())
 
 
 def kernel_options() -> dict[str, bool]:
-    """What the kernel is built with, of what quotas need; nothing where it does not tell."""
-    told = text_of(f"/boot/config-{os.uname().release}")
-    if not told and os.path.exists("/proc/config.gz"):
+    """Return the options of the kernel that quotas need; nothing where the kernel does not publish them."""
+    config = text_of(f"/boot/config-{os.uname().release}")
+    if not config and os.path.exists("/proc/config.gz"):
         with gzip.open("/proc/config.gz", "rt") as file:
-            told = file.read()
-    lines = told.splitlines()
+            config = file.read()
+    lines = config.splitlines()
     needed = {kind.quota for kind in FILE_SYSTEMS.values() if kind.quota}
-    return {name: any(line in (f"{name}=y", f"{name}=m") for line in lines) for name in needed} if told else {}
+    return {name: any(line in (f"{name}=y", f"{name}=m") for line in lines) for name in needed} if config else {}
 
 
 def facts(run: Run, entries: t.Sequence[Entry], record: t.Mapping[str, Given]) -> Facts:

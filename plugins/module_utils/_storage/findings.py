@@ -2,64 +2,53 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is told of disks, mounts and quotas as they are. Pure: facts in, findings out."""
+"""Findings about disks, mounts and quotas. Pure: facts in, findings out."""
 
 from __future__ import annotations
 
 import json
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import size_words
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import format_size
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.units import mount_unit
 
-Finding = dict[str, str]
 AGAIN = "run the role again"
 # Shares of a file system that are used.
 NEARLY_FULL, FULL = 0.90, 0.98
 
 
-def finding(what: str, status: str, evidence: str, remedy: str = "") -> Finding:
-    return {
-        "id": f"storage.{what}",
-        "status": status,
-        "evidence": evidence,
-        "remedy": "" if status == "pass" else remedy,
-    }
-
-
 def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
-    """Whether each disk is mounted by its id, and nothing can be written where it is not."""
+    """Report whether each disk is mounted by its id, and nothing can be written where it is not."""
     refused = [f"{row['variable']} {row['problem']}" for row in plan.requirements]
     if refused:
         remedy = "; ".join(row["remedy"] for row in plan.requirements)
-        yield finding("disks", "fail", "; ".join(refused), remedy)
+        yield finding("storage.disks", "fail", "; ".join(refused), remedy)
         return
-    undone = [what for work in plan.works for what in work.todo] + [
+    undone = [step for work in plan.works for step in work.todo] + [
         f"take back {given.get('mount')}" for given in plan.gone.values()
     ]
     if plan.fstab != facts.fstab:
         undone.append("write /etc/fstab")
     # The disk came up after the boot had given up on it, or somebody has unmounted it.
     idle = [work for work in plan.works if work.todo == [f"mount {work.entry.mount}"] and work.line in facts.fstab]
-    told = [f"{work.entry.mount} is not mounted, though {work.disk.path} ({work.key}) is there" for work in idle]
+    evidence = [f"{work.entry.mount} is not mounted, though {work.disk.path} ({work.key}) is there" for work in idle]
     remedy = AGAIN
     if idle and len(idle) == len(undone):
-        undone, units = told, " ".join(f"'{mount_unit(work.entry.mount)}'" for work in idle)
-        remedy = f"`systemctl start {units}`, or {AGAIN}; `journalctl -b -u {units}` tells why"
-    there = [f"{work.entry.mount}: {work.entry.fs} UUID={work.given['uuid']} on {work.key}" for work in plan.works]
+        undone, units = evidence, " ".join(f"'{mount_unit(work.entry.mount)}'" for work in idle)
+        remedy = f"`systemctl start {units}`, or {AGAIN}; `journalctl -b -u {units}` shows why"
+    mounted = [f"{work.entry.mount}: {work.entry.fs} UUID={work.given['uuid']} on {work.key}" for work in plan.works]
     yield finding(
-        "disks",
-        "fail" if undone else "pass" if there else "skip",
-        "not done: " + ", ".join(undone) if undone else "; ".join(there) or "none is asked for",
+        "storage.disks",
+        "fail" if undone else "pass" if mounted else "skip",
+        "not done: " + ", ".join(undone) if undone else "; ".join(mounted) or "none is asked for",
         remedy,
     )
     open_points = [mount for mount, point in sorted(facts.points.items()) if point.immutable is False]
     unknown = [mount for mount, point in sorted(facts.points.items()) if point.immutable is None]
     yield finding(
-        "mount_points",
+        "storage.mount_points",
         "fail" if open_points else "warn" if unknown else "pass" if facts.points else "skip",
         f"what is written to {', '.join(open_points or unknown)} while its disk is missing fills the system's disk"
         if open_points or unknown
@@ -73,48 +62,53 @@ def of_mounts(plan: Plan, facts: Facts) -> t.Iterator[Finding]:
 
 
 def of_space(used: t.Mapping[str, tuple[int, int]]) -> Finding:
-    """:param used: bytes that are used and bytes in all, by mount point."""
+    """Report how full the file systems are."""
     shares = {mount: taken / (whole or 1) for mount, (taken, whole) in used.items()}
     worst = max(shares.values(), default=0.0)
-    told = ", ".join(f"{mount} {share:.0%} of {size_words(used[mount][1])}" for mount, share in sorted(shares.items()))
+    evidence = ", ".join(
+        f"{mount} {share:.0%} of {format_size(used[mount][1])}" for mount, share in sorted(shares.items())
+    )
     status = "fail" if worst >= FULL else "warn" if worst >= NEARLY_FULL else "pass" if shares else "skip"
     return finding(
-        "space",
+        "storage.space",
         status,
-        told or "no disk is mounted",
+        evidence or "no disk is mounted",
         "take away what nobody needs: `du -xh --max-depth=2 PATH | sort -h`",
     )
 
 
-def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str], *, asked: bool) -> t.Iterator[Finding]:
+def of_directories(undone: t.Sequence[str], quotas: t.Sequence[str], *, requested: bool) -> t.Iterator[Finding]:
     yield finding(
-        "directories",
-        "fail" if undone else "pass" if asked else "skip",
-        f"not as declared: {', '.join(undone)}" if undone else "as declared" if asked else "none is asked for",
+        "storage.directories",
+        "fail" if undone else "pass" if requested else "skip",
+        f"not as declared: {', '.join(undone)}" if undone else "as declared" if requested else "none is asked for",
         AGAIN,
     )
     if quotas:
         yield finding(
-            "quotas",
+            "storage.quotas",
             "fail" if undone else "pass",
             "in force: " + ", ".join(quotas) if not undone else "some are not in force",
             AGAIN,
         )
 
 
-def of_smart(key: str, path: str, rc: int, told: str) -> Finding:
-    """What ``smartctl --health --json`` says of a disk. Virtual disks and many USB bridges have no SMART."""
-    what, name = f"smart_{key}", f"{path} ({key})"
+def of_smart(key: str, path: str, rc: int, output: str) -> Finding:
+    """Report the output of ``smartctl --health --json``. Virtual disks and many USB bridges have no SMART."""
+    identifier, name = f"storage.smart_{key}", f"{path} ({key})"
     try:
-        answer = json.loads(told)
+        answer = json.loads(output)
     except ValueError:
-        return finding(what, "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
+        return finding(identifier, "skip", f"{name}: smartctl gave no answer ({rc})", "install smartmontools")
     passed = (answer.get("smart_status") or {}).get("passed")
     if passed is None:
         return finding(
-            what, "skip", f"{name} tells nothing by SMART", "look whether a USB bridge or a RAID controller hides it"
+            identifier,
+            "skip",
+            f"{name} reports nothing by SMART",
+            "look whether a USB bridge or a RAID controller hides it",
         )
-    remedy = f"copy the data away and replace the disk; `smartctl -x {path}` tells more"
+    remedy = f"copy the data away and replace the disk; `smartctl -x {path}` shows more"
     return finding(
-        what, "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
+        identifier, "pass" if passed else "fail", f"{name}: SMART health {'passed' if passed else 'FAILED'}", remedy
     )

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Lines of fstab between two markers; every other line stays byte for byte. Pure: text in, text out."""
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ class Damaged(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line that mounts something, as it stands there."""
+    """A line that mounts something, as it is written."""
 
     text: str
     source: str
@@ -34,7 +32,7 @@ class Line:
 
 
 def unescape(field: str) -> str:
-    r"""A space is ``\\040`` there, as getmntent(3) has it: bytes, whatever characters they make."""
+    """Decode octal escapes of getmntent(3), such as ``a backslash and 040`` for a space: they are bytes, whatever characters they form."""
     raw = field.encode("utf-8", "surrogateescape")
     raw = re.sub(rb"\\([0-3][0-7]{2})", lambda found: bytes([int(found[1], 8)]), raw)
     return raw.decode("utf-8", "surrogateescape")
@@ -66,7 +64,7 @@ def parse(text: str) -> list[Line]:
 
 
 def split(text: str) -> tuple[str, str, str]:
-    """What stands before, between and after the markers.
+    """Return the text before, between and after the markers.
 
     :raises Damaged: somebody has taken one of them away.
     """
@@ -82,7 +80,7 @@ def split(text: str) -> tuple[str, str, str]:
 
 
 def others(text: str) -> str:
-    """The file without our lines, as it was before them."""
+    """Return the file without our lines, as it was before them."""
     before, ours, after = split(text)
     if ours.startswith(OPEN) and before.endswith("\n"):
         return before[:-1] + after
@@ -90,7 +88,7 @@ def others(text: str) -> str:
 
 
 def with_lines(text: str, lines: t.Sequence[str]) -> str:
-    """The file with exactly these lines of ours, where ours are, or at its end."""
+    """Return the file with exactly these lines of ours, in their old place or at its end."""
     before, ours, after = split(text)
     if not lines:
         return others(text)

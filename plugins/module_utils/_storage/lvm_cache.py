@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """An LV with a cache on a faster disk (lvmcache(7)). Pure: reports of lvs and pvs in, commands out.
 
 ``lvconvert`` is no command to repeat, so what is there already is looked up by name, and a run that was killed goes on from it.
@@ -15,8 +13,14 @@ import json
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import BY_ID, Disk, disk_words, find
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Refusal, parse_size, refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import (
+    BY_ID,
+    Disk,
+    describe_disk,
+    find,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import parse_size
 
 LVS = ("lvs", "--all", "--reportformat", "json", "--options", "vg_name,lv_name,segtype,pool_lv,cache_mode")
 PVS = ("pvs", "--reportformat", "json", "--options", "pv_name,vg_name")
@@ -30,36 +34,36 @@ Row = dict[str, str]
 
 
 def rows(report: str, kind: str) -> list[Row]:
-    """The rows of a report of LVM: hidden LVs have their names in brackets."""
+    """Return the rows of a report of LVM, in which hidden LVs have their names in brackets."""
     found = json.loads(report)["report"] if report.strip() else []
     return [{key: str(value).strip("[]") for key, value in row.items()} for part in found for row in part.get(kind, [])]
 
 
-def requirements(asked: t.Mapping[str, t.Any]) -> t.Iterator[Refusal]:
-    """What is wrong with the request itself."""
-    unknown = sorted(set(asked) - set(KEYS))
+def requirements(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield the problems of the request itself."""
+    unknown = sorted(set(request) - set(KEYS))
     if unknown:
-        yield refusal(
+        yield problem(
             "storage_cache", f"has {', '.join(unknown)}, which lvmcache does not know", f"name {', '.join(KEYS)}"
         )
     for key in ("vg", "lv"):
-        if not re.fullmatch(_NAME, str(asked.get(key) or "")):
-            yield refusal(
+        if not re.fullmatch(_NAME, str(request.get(key) or "")):
+            yield problem(
                 "storage_cache", f"has no {key}, or one that is no name for LVM", f"set `{key}` as `lvs` has it"
             )
-    if not str(asked.get("device") or "").startswith(f"{BY_ID}/"):
-        yield refusal("storage_cache", f"has a device that is no name in {BY_ID}", f"name one of `ls -l {BY_ID}`")
-    if asked.get("size") and parse_size(str(asked["size"])) <= 0:
-        yield refusal(
+    if not str(request.get("device") or "").startswith(f"{BY_ID}/"):
+        yield problem("storage_cache", f"has a device that is no name in {BY_ID}", f"name one of `ls -l {BY_ID}`")
+    if request.get("size") and parse_size(str(request["size"])) <= 0:
+        yield problem(
             "storage_cache",
-            f"has the size {asked['size']!r}",
+            f"has the size {request['size']!r}",
             "write it as 400G, or leave it out for all of the device",
         )
-    mode = asked.get("cache_mode") or MODES[0]
+    mode = request.get("cache_mode") or MODES[0]
     if mode not in MODES:
-        yield refusal("storage_cache", f"has the cache_mode {mode!r}", f"choose one of {', '.join(MODES)}")
-    elif mode == "writeback" and not asked.get("accept_loss"):
-        yield refusal(
+        yield problem("storage_cache", f"has the cache_mode {mode!r}", f"choose one of {', '.join(MODES)}")
+    elif mode == "writeback" and not request.get("accept_loss"):
+        yield problem(
             "storage_cache",
             "asks for writeback, which loses what was written last when the cache's disk fails",
             "leave cache_mode out, or set `accept_loss: true`",
@@ -67,14 +71,14 @@ def requirements(asked: t.Mapping[str, t.Any]) -> t.Iterator[Refusal]:
 
 
 def plan(
-    asked: t.Mapping[str, t.Any], lvs: t.Sequence[Row], pvs: t.Sequence[Row], disks: t.Sequence[Disk]
-) -> tuple[list[Refusal], list[list[str]]]:
-    """What speaks against the cache on this host, or the commands that make it as it is asked for."""
+    request: t.Mapping[str, t.Any], lvs: t.Sequence[Row], pvs: t.Sequence[Row], disks: t.Sequence[Disk]
+) -> tuple[list[Problem], list[list[str]]]:
+    """Return the problems of the cache on this host, or the commands that make it."""
 
-    def no(problem: str, remedy: str) -> tuple[list[Refusal], list[list[str]]]:
-        return [refusal("storage_cache", problem, remedy)], []
+    def no(text: str, remedy: str) -> tuple[list[Problem], list[list[str]]]:
+        return [problem("storage_cache", text, remedy)], []
 
-    vg, name, mode = asked["vg"], asked["lv"], asked.get("cache_mode") or MODES[0]
+    vg, name, mode = request["vg"], request["lv"], request.get("cache_mode") or MODES[0]
     by_name = {row["lv_name"]: row for row in lvs if row["vg_name"] == vg}
     origin, volume = by_name.get(name), f"{name}_cache"
     if origin is None:
@@ -90,13 +94,13 @@ def plan(
     if origin["segtype"] not in ORIGINS:
         return no(f"names {vg}/{name}, a {origin['segtype']} LV", f"choose one that is {', '.join(ORIGINS)}")
 
-    found = find(disks, asked["device"][len(BY_ID) + 1 :], "")
+    found = find(disks, request["device"][len(BY_ID) + 1 :], "")
     if not found:
-        return no(f"names {asked['device']}, and no disk of this host is called so", "put it back, or name another")
+        return no(f"names {request['device']}, and no disk of this host is called so", "put it back, or name another")
     disk, commands = found[0], []
     owner = next((row["vg_name"] for row in pvs if row["pv_name"] in disk.names), None)
     if owner is None and (not disk.content.empty or disk.partitions or disk.every_use or disk.busy or disk.read_only):
-        held = "; ".join(disk.every_use) or disk_words(disk)
+        held = "; ".join(disk.every_use) or describe_disk(disk)
         return no(
             f"names {disk.path} ({disk.key}), which is not empty: {held}",
             "only an empty disk becomes a cache; wipe it yourself",
@@ -108,7 +112,7 @@ def plan(
     if owner != vg:
         commands.append(["vgextend", vg, disk.path])
     if volume not in by_name:
-        size = str(asked.get("size") or "")
+        size = str(request.get("size") or "")
         amount = ["--size", f"{parse_size(size)}b"] if size else ["--extents", "100%PVS"]
         commands.append(["lvcreate", "--yes", "--wipesignatures", "y", "--name", volume, *amount, vg, disk.path])
     convert = ["lvconvert", "--yes", "--type", "cache", "--cachevol", volume, "--cachemode", mode, f"{vg}/{name}"]

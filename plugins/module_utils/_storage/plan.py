@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What has to be done so that disks are as asked, and what speaks against it. Pure: disks as they are in, work out.
+"""The plan for disks: what has to be done, and why it is refused. Pure: disks and request in, work out.
 
 A disk is written to only when it is empty, or when a wipe was asked for, its serial repeated, and nothing uses it. One that holds
 what is asked for, by file system and label, is taken with its data.
@@ -12,137 +10,57 @@ what is asked for, by file system and label, is taken with its data.
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import (
     BY_ID,
     Content,
     Device,
     Disk,
-    content_words,
-    disk_words,
+    describe_content,
+    describe_disk,
     find,
-    size_words,
+    format_size,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
+    RECORDED,
+    Facts,
+    Given,
+    Plan,
+    Point,
+    Work,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     FILE_SYSTEMS,
     QUOTA_OPTION,
     Entry,
-    Refusal,
-    refusal,
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A directory to mount at, as it is below the mount. ``immutable``: None where its file system does not know that."""
-
-    exists: bool = False
-    directory: bool = True
-    names: tuple[str, ...] = ()
-    immutable: bool | None = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Mounted:
-    source: str
-    options: frozenset[str] = frozenset()
-
-
-# What is on record of a disk: the ids of its file system, table and partition, its size when they were made, whether mkfs was begun and all
-# of it finished, where it is mounted, with which options, and the directories that were made for that.
-RECORDED = ("uuid", "table", "part", "size", "making", "finished", "mount", "options", "made")
-Given = dict[str, t.Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Facts:
-    disks: tuple[Disk, ...] = ()
-    mounted: t.Mapping[str, Mounted] = dataclasses.field(default_factory=dict)
-    points: t.Mapping[str, Point] = dataclasses.field(default_factory=dict)
-    fstab: str = ""
-    record: t.Mapping[str, Given] = dataclasses.field(default_factory=dict)
-    # Features of ext4, by device; what the kernel is built with, where it tells.
-    features: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    kernel: t.Mapping[str, bool] = dataclasses.field(default_factory=dict)
-    # Devices whose making is on record as not finished, and that have files all the same.
-    filled: t.Collection[str] = ()
-
-
-@dataclasses.dataclass
-class Work:
-    """A disk and what is to be done to it. ``device`` is empty as long as the partition is not there."""
-
-    entry: Entry
-    disk: Disk
-    key: str
-    given: Given
-    device: str = ""
-    wipe: bool = False
-    table: bool = False
-    make: bool = False
-    protect: bool = False
-    mount: bool = False
-    remount: bool = False
-    again: bool = False
-
-    @property
-    def destroys(self) -> bool:
-        return self.wipe or self.table or self.make
-
-    @property
-    def line(self) -> str:
-        entry = self.entry
-        return fstab.line(
-            f"UUID={self.given['uuid']}", entry.mount, entry.fs, entry.options, FILE_SYSTEMS[entry.fs].check
-        )
-
-    @property
-    def todo(self) -> list[str]:
-        entry, disk = self.entry, self.disk
-        words = {
-            f"wipe {disk.path} ({disk.key}): {disk_words(disk)}": self.wipe,
-            f"partition {disk.path} ({disk.key}, {size_words(disk.size)})": self.table,
-            f"make {entry.fs} labelled {entry.label!r} on {disk.path} ({disk.key}, {size_words(disk.size)})": self.make,
-            f"protect {entry.mount} while nothing is mounted there": self.protect,
-            f"mount {entry.mount}": self.mount,
-            f"mount {entry.mount} with other options": self.remount or self.again,
-        }
-        return [what for what, so in words.items() if so]
-
-
-@dataclasses.dataclass
-class Plan:
-    works: list[Work] = dataclasses.field(default_factory=list)
-    gone: dict[str, Given] = dataclasses.field(default_factory=dict)
-    fstab: str = ""
-    requirements: list[Refusal] = dataclasses.field(default_factory=list)
-
-
 def uuid_for(fs: str, new_id: t.Callable[[], str]) -> str:
-    """An id in the form that the file system has."""
-    made = new_id()
-    return f"{made[:4]}-{made[4:8]}".upper() if fs == "vfat" else made
+    """Return a new id in the form that the file system has."""
+    uuid = new_id()
+    return f"{uuid[:4]}-{uuid[4:8]}".upper() if fs == "vfat" else uuid
 
 
 def by_names(disks: t.Iterable[Disk], path: str) -> str:
-    """How to name the disk that a changing name means now."""
+    """Return stable names for the disk that a changing name means now."""
     for disk in disks:
         if path in disk.names or any(path in part.names for part in disk.partitions):
             return (
                 " or ".join([*disk.ids[:3], *([f"serial {disk.serial}"] if disk.serial else [])])
-                or "none: it tells neither id nor serial"
+                or "none: it has neither id nor serial"
             )
     return "none: there is no such disk"
 
 
-def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Refusal | None]:
-    """The disk that is meant, or why there is none."""
+def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Problem | None]:
+    """Return the disk that an entry means, or why there is none."""
 
-    def no(problem: str, remedy: str) -> tuple[None, Refusal]:
-        return None, refusal("storage_disks", problem, remedy)
+    def no(text: str, remedy: str) -> tuple[None, Problem]:
+        return None, problem("storage_disks", text, remedy)
 
     if "/" in entry.id:
         path = entry.id if entry.id.startswith("/") else f"/{entry.id}"
@@ -162,32 +80,32 @@ def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Refusal 
         for part in disk.partitions:
             if entry.id and f"{BY_ID}/{entry.id}" in part.names:
                 return no(f"names {entry.id}, a partition", f"name the whole disk: {by_names(disks, disk.path)}")
-    known = ", ".join(f"{disk.key} ({disk.path}, {size_words(disk.size)})" for disk in disks if disk.key)
+    listed = ", ".join(f"{disk.key} ({disk.path}, {format_size(disk.size)})" for disk in disks if disk.key)
     return no(
         f"names {entry.name}, and no disk of this host is called so",
-        f"put it back, or take it out of storage_disks; there are: {known or 'none that tell an id or a serial'}",
+        f"put it back, or take it out of storage_disks; there are: {listed or 'none with an id or a serial'}",
     )
 
 
-def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Callable[[], str]) -> t.Iterator[Refusal]:
-    """Find out what a disk needs, and yield what speaks against it."""
-    entry, disk, known = work.entry, work.disk, facts.record.get(work.key, {})
+def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Callable[[], str]) -> t.Iterator[Problem]:
+    """Decide what a disk needs, and yield the problems."""
+    entry, disk, recorded = work.entry, work.disk, facts.record.get(work.key, {})
     target: Device | None = disk
     if entry.partition:
         target = disk.partitions[0] if len(disk.partitions) == 1 else None
     content = target.content if target else None
-    work.given = {key: known[key] for key in RECORDED if key in known}
-    if known.get("size", 0) > disk.size:
-        was = size_words(known["size"])
-        yield refusal(
+    work.given = {key: recorded[key] for key in RECORDED if key in recorded}
+    if recorded.get("size", 0) > disk.size:
+        was = format_size(recorded["size"])
+        yield problem(
             "storage_disks",
-            f"has {disk.path} ({work.key}) of {size_words(disk.size)}, which had {was} when its file system was made",
+            f"has {disk.path} ({work.key}) of {format_size(disk.size)}, which had {was} when its file system was made",
             "another disk answers by this name, or this one fails: look at it (smartctl -x) before anything is written to it",
         )
         return
-    if left_unfinished(entry, disk, content, known):
+    if left_unfinished(entry, disk, content, recorded):
         if target and target.path in facts.filled:
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"has {target.path} ({work.key}), whose file system a run of ours did not finish, and which has files all the same",
                 "somebody has mounted it by hand: copy the files away, and wipe it (`wipefs --all`)",
@@ -209,63 +127,64 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         return
     if disk.content.empty and not disk.partitions:
         work.table, work.make = entry.partition, True
-    elif entry.wipe and (own_uuid(disk, known) or disk.key) in confirmed:
+    elif entry.wipe and (own_uuid(disk, recorded) or disk.key) in confirmed:
         work.wipe, work.table, work.make = True, entry.partition, True
     else:
-        yield _holds_data(work, known, confirmed)
+        yield _holds_data(work, recorded, confirmed)
         return
     yield from writing(work, facts)
     ids = {"table": new_id() if entry.partition else "", "part": new_id(), "uuid": uuid_for(entry.fs, new_id)}
-    work.given = {**ids, "size": disk.size, "finished": False, "made": known.get("made", [])}
+    work.given = {**ids, "size": disk.size, "finished": False, "made": recorded.get("made", [])}
 
 
-def own_uuid(disk: Disk, known: Given) -> str:
-    """The id of the file system on record, where the disk still has it: a wipe that was confirmed for what was there before spares it."""
+def own_uuid(disk: Disk, recorded: Given) -> str:
+    """Return the id of the file system on record, where the disk still has it: a wipe confirmed for earlier content spares it."""
     found = {device.content.uuid for device in (disk, *disk.partitions)}
-    return str(known["uuid"]) if known.get("uuid") in found else ""
+    return str(recorded["uuid"]) if recorded.get("uuid") in found else ""
 
 
-def left_unfinished(entry: Entry, disk: Disk, content: Content | None, known: Given) -> bool:
-    """Whether this is what a run of ours left that was cut short: its table or its file system by their ids, and nothing of others.
+def left_unfinished(entry: Entry, disk: Disk, content: Content | None, recorded: Given) -> bool:
+    """Return whether an interrupted run of ours left this: its table or its file system by their ids, and nothing of others.
 
-    As long as a file system is on record as not finished, the role has mounted nothing from it; what somebody else has, ``filled`` tells.
+    As long as a file system is on record as not finished, the role has mounted nothing from it.
+    ``filled`` holds devices that somebody else has mounted and written to.
     """
-    if not known.get("uuid") or known.get("finished", True):
+    if not recorded.get("uuid") or recorded.get("finished", True):
         return False
-    if content is not None and content.uuid == known["uuid"]:
+    if content is not None and content.uuid == recorded["uuid"]:
         return True
     # Before mkfs began, what is there without a signature is somebody's: a volume of dm-crypt without a header, bytes of a program.
-    bare = content is None or content.empty or (bool(known.get("making")) and not signed(content))
+    bare = content is None or content.empty or (bool(recorded.get("making")) and not signed(content))
     if entry.partition:
         return (
             not disk.content.kind
             and bare
             and len(disk.partitions) < 2
-            and bool(known.get("table"))
-            and disk.content.table_id == known["table"]
+            and bool(recorded.get("table"))
+            and disk.content.table_id == recorded["table"]
         )
-    return bare and not disk.partitions and not known.get("table")
+    return bare and not disk.partitions and not recorded.get("table")
 
 
 def signed(content: Content) -> bool:
     return bool(content.kind or content.table or content.signatures)
 
 
-def writing(work: Work, facts: Facts) -> t.Iterator[Refusal]:
-    """What speaks against writing to a disk, whoever has asked for it."""
+def writing(work: Work, facts: Facts) -> t.Iterator[Problem]:
+    """Yield the problems of writing to a disk, even when a wipe is confirmed."""
     disk, name = work.disk, f"{work.disk.path} ({work.key})"
     if disk.every_use or disk.busy:
         used = "; ".join(disk.every_use) or "the kernel, or a program, has it for itself (ZFS, RAID, another container)"
         remedy = "it is never written to as long as this is so"
-        yield refusal("storage_disks", f"has {name}, which is in use: {used}", remedy)
+        yield problem("storage_disks", f"has {name}, which is in use: {used}", remedy)
     if disk.read_only:
         remedy = "look for a switch on the disk, or at the kernel's log"
-        yield refusal("storage_disks", f"has {name}, which is read-only", remedy)
+        yield problem("storage_disks", f"has {name}, which is read-only", remedy)
     named = {alias for device in (disk, *disk.partitions) for alias in _aliases(device)}
     for line in fstab.parse(fstab.others(facts.fstab)):
         if line.source in named:
-            problem = f"would write to {name}, which /etc/fstab mounts: {line.text.strip()}"
-            yield refusal("storage_disks", problem, "take this line out first")
+            text = f"would write to {name}, which /etc/fstab mounts: {line.text.strip()}"
+            yield problem("storage_disks", text, "take this line out first")
 
 
 def _aliases(device: Device) -> t.Iterator[str]:
@@ -280,26 +199,26 @@ def _aliases(device: Device) -> t.Iterator[str]:
             yield f"{kind.upper()}={value}"
 
 
-def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Refusal]:
+def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Problem]:
     # Where a run of ours mounted it, one may unmount it.
     ours = {f"is mounted at {mount}" for mount in (work.entry.mount, work.given.get("mount"))}
     others = [use for use in target.uses if use not in ours]
     # A bind mount of a part of it, as a container has it, says nothing against the mount itself.
     if others and work.entry.mount not in target.mounts:
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has {target.path} ({work.key}), which {', '.join(others)}",
             f"unmount it, so that it can be mounted at {work.entry.mount}",
         )
 
 
-def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Refusal]:
+def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Problem]:
     # The disks of one Btrfs have one id.
     uuid = target.content.uuid
     devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path != target.path]
     twins = [device.path for device in devices if uuid in (device.uuid, device.content.uuid)]
     if twins and work.entry.fs != "btrfs":
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"mounts {target.path} ({work.key}) by UUID={uuid}, which {', '.join(twins)} has as well: a boot may mount either",
             "take the copy out of the machine, or give one of them another id while it is not mounted (`tune2fs -U random`, "
@@ -307,16 +226,16 @@ def _copied(work: Work, target: Device, facts: Facts) -> t.Iterator[Refusal]:
         )
 
 
-def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Refusal:
+def _holds_data(work: Work, recorded: Given, confirmed: t.Collection[str]) -> Problem:
     entry, disk = work.entry, work.disk
-    name, asked = f"{disk.path} ({work.key})", f"{entry.fs} labelled {entry.label!r}"
+    name, requested = f"{disk.path} ({work.key})", f"{entry.fs} labelled {entry.label!r}"
     layout = "in one partition" if entry.partition else "on the whole disk"
-    own = own_uuid(disk, known)
+    own = own_uuid(disk, recorded)
     if own:
-        there = next(one.content for one in (disk, *disk.partitions) if one.content.uuid == own)
-        return refusal(
+        present = next(device.content for device in (disk, *disk.partitions) if device.content.uuid == own)
+        return problem(
             "storage_disks",
-            f"asks for {asked} {layout} of {name}, where a file system of this role is: {content_words(there)}",
+            f"asks for {requested} {layout} of {name}, where a file system of this role is: {describe_content(present)}",
             "say what is there: `e2label` and its like change a label, and another file system means to copy the data away; to lose all "
             f"of it, set `wipe: true` and name this very file system: storage_confirm_wipe: [{own}]",
         )
@@ -326,38 +245,38 @@ def _holds_data(work: Work, known: Given, confirmed: t.Collection[str]) -> Refus
         remedy = f"to lose all of it, {repeat}"
     elif disk.key in confirmed:
         remedy = "to lose all of it, set `wipe: true` at this disk as well"
-    held = disk_words(disk)
-    return refusal(
+    held = describe_disk(disk)
+    return problem(
         "storage_disks",
-        f"asks for {asked} {layout} of {name}, {size_words(disk.size)}, which is not empty: {held}",
+        f"asks for {requested} {layout} of {name}, {format_size(disk.size)}, which is not empty: {held}",
         remedy,
     )
 
 
-def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[Refusal]:
-    """Find out what a mount needs, and yield what speaks against it."""
+def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[Problem]:
+    """Decide what a mount needs, and yield the problems."""
     entry, point = work.entry, facts.points.get(work.entry.mount, Point())
-    there = facts.mounted.get(entry.mount)
-    ours = bool(there and work.device and there.source == work.device)
-    if there and not ours:
-        yield refusal(
+    mounted = facts.mounted.get(entry.mount)
+    ours = bool(mounted and work.device and mounted.source == work.device)
+    if mounted and not ours:
+        yield problem(
             "storage_disks",
-            f"mounts {work.key} at {entry.mount}, where {there.source} is mounted",
+            f"mounts {work.key} at {entry.mount}, where {mounted.source} is mounted",
             "unmount that, or choose another `mount`",
         )
         return
     # Below a disk that is not mounted yet, it is looked at when that is (storage_disks).
     over = [other for other in mounts if entry.mount.startswith(f"{other}/") and other not in facts.mounted]
-    if not over and not there:
+    if not over and not mounted:
         if point.exists and not point.directory:
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"mounts {work.key} at {entry.mount}, which is no directory, or lies behind a link",
                 "choose another `mount`, or name the path that the link leads to",
             )
         if point.names:
             some = ", ".join(point.names[:3])
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"mounts {work.key} at {entry.mount}, which has files that would be hidden: {some}",
                 "move them away first",
@@ -367,7 +286,7 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
         if line.target == entry.mount or (
             not work.destroys and any(line.source in set(_aliases(part)) for part in device)
         ):
-            yield refusal(
+            yield problem(
                 "storage_disks",
                 f"mounts {work.key} at {entry.mount}, and /etc/fstab has a line for that: {line.text.strip()}",
                 "take this line out; the role writes its own",
@@ -375,23 +294,23 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
     work.protect = bool(over) or point.immutable is False
     work.mount = not ours
     wanted = ",".join(entry.options)
-    if ours and there:
-        work.again = entry.quota and QUOTA_OPTION not in there.options
+    if ours and mounted:
+        work.again = entry.quota and QUOTA_OPTION not in mounted.options
         # One that was mounted by somebody else, or by an older release.
-        open_to_others = bool(there.options) and {"nosuid", "nodev"} & {*entry.options} - there.options
+        open_to_others = bool(mounted.options) and {"nosuid", "nodev"} & {*entry.options} - mounted.options
         work.remount = not work.again and (bool(open_to_others) or work.given.get("options", wanted) != wanted)
         work.given.setdefault("options", wanted)
     work.given["mount"] = entry.mount
     yield from _quota(work, facts)
 
 
-def _quota(work: Work, facts: Facts) -> t.Iterator[Refusal]:
+def _quota(work: Work, facts: Facts) -> t.Iterator[Problem]:
     entry = work.entry
     if not entry.quota:
         return
     built = FILE_SYSTEMS[entry.fs].quota
     if facts.kernel.get(built) is False:
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has quotas for {work.key}, and this kernel has none for {entry.fs} ({built})",
             "leave `quota` out, or boot another kernel",
@@ -401,7 +320,7 @@ def _quota(work: Work, facts: Facts) -> t.Iterator[Refusal]:
         and not work.make
         and "project" not in facts.features.get(work.device, frozenset(["project"]))
     ):
-        yield refusal(
+        yield problem(
             "storage_disks",
             f"has quotas for {work.key}, whose file system was made without",
             f"unmount it, and: tune2fs -O project,quota {work.device}",
@@ -409,55 +328,55 @@ def _quota(work: Work, facts: Facts) -> t.Iterator[Refusal]:
 
 
 def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new_id: t.Callable[[], str]) -> Plan:
-    """What has to be done to all disks.
+    """Return what has to be done to all disks.
 
     :param confirm: serials whose disks may be wiped, and ids of file systems of this role.
     :param new_id: gives a new random UUID in small letters.
     """
-    made = Plan(fstab=facts.fstab)
+    result = Plan(fstab=facts.fstab)
     try:
         fstab.split(facts.fstab)
     except fstab.Damaged:
-        made.requirements.append(
-            refusal(
+        result.requirements.append(
+            problem(
                 "storage_disks",
                 "is written between two markers in /etc/fstab, and one of them is gone",
                 f"put both lines back: {fstab.BEGIN} and {fstab.END}",
             )
         )
-        return made
+        return result
     for entry in entries:
         disk, refused = choose(entry, facts.disks)
         if refused:
-            made.requirements.append(refused)
+            result.requirements.append(refused)
         if disk:
-            made.works.append(Work(entry, disk, disk.key or entry.id, {}))
-    paths = [work.disk.path for work in made.works]
+            result.works.append(Work(entry, disk, disk.key or entry.id, {}))
+    paths = [work.disk.path for work in result.works]
     for path in sorted({path for path in paths if paths.count(path) > 1}):
-        names = ", ".join(work.entry.name for work in made.works if work.disk.path == path)
-        made.requirements.append(
-            refusal("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
+        names = ", ".join(work.entry.name for work in result.works if work.disk.path == path)
+        result.requirements.append(
+            problem("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
         )
-    uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in made.works}
-    unknown = sorted(set(confirm) - {work.disk.key for work in made.works} - uuids)
+    uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in result.works}
+    unknown = sorted(set(confirm) - {work.disk.key for work in result.works} - uuids)
     if unknown:
-        made.requirements.append(
-            refusal(
+        result.requirements.append(
+            problem(
                 "storage_confirm_wipe",
                 f"has what is no serial of a disk in storage_disks: {', '.join(unknown)}",
                 "repeat the serial exactly, or take it out",
             )
         )
     mounts = [entry.mount for entry in entries]
-    for work in made.works:
+    for work in result.works:
         found = list(judge(work, facts, confirm, new_id))
-        made.requirements += found or mounting(work, facts, mounts)
-    if not made.requirements:
-        wanted = {work.key: work.entry.mount for work in made.works}
-        made.gone = {
+        result.requirements += found or mounting(work, facts, mounts)
+    if not result.requirements:
+        wanted = {work.key: work.entry.mount for work in result.works}
+        result.gone = {
             key: dict(given)
             for key, given in facts.record.items()
             if key not in wanted or (given.get("mount") and given["mount"] != wanted[key])
         }
-        made.fstab = fstab.with_lines(facts.fstab, [work.line for work in made.works])
-    return made
+        result.fstab = fstab.with_lines(facts.fstab, [work.line for work in result.works])
+    return result

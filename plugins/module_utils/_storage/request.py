@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is asked of disks and directories, and what speaks against it before any host is looked at. Pure."""
+"""The request for disks and directories, and its problems that need no host. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import posixpath
 import re
 import typing as t
 
-Refusal = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 
 # Where what is asked for would hide or become the system.
 SYSTEM = (
@@ -41,7 +39,7 @@ ROLES = {"data": "/data", "cache": "/data/cache", "scratch": "/scratch"}
 ALWAYS = ("noatime", "nofail", "nosuid", "nodev")
 OPPOSITES = {"noatime": ("relatime", "strictatime", "atime"), "nosuid": ("suid",), "nodev": ("dev",)}
 QUOTA_OPTION = "prjquota"
-# What lies there is a user's own: a token (HF_HOME), or code that the next user would run (wheels, packages, torch's hub).
+# What is there is a user's own: a token (HF_HOME), or code that the next user would run (wheels, packages, torch's hub).
 PRIVATE = (
     *("HF_HOME", "HF_TOKEN_PATH", "TORCH_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"),
     *(
@@ -72,7 +70,7 @@ FILE_SYSTEMS = {
     "ext4": FileSystem(16, "[A-Za-z0-9._-]+", "e2fsprogs", check=2, quota="CONFIG_QFMT_V2"),
     "xfs": FileSystem(12, "[A-Za-z0-9._-]+", "xfsprogs", quota="CONFIG_XFS_QUOTA"),
     "btrfs": FileSystem(255, "[A-Za-z0-9._-]+", "btrfs-progs"),
-    # blkid gives the label as it stands there, and other systems write capitals.
+    # blkid gives the label as it is written, and other systems write capitals.
     "vfat": FileSystem(11, "[A-Z0-9_-]+", "dosfstools", unix=False),
 }
 
@@ -101,7 +99,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Directory:
-    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beside what follows from the mode, where that is ``shared``."""
+    """``quota`` in bytes, 0 for none; ``acl``: entries of the default list beyond the mode, where that is ``shared``."""
 
     path: str
     owner: str = "root"
@@ -112,17 +110,13 @@ class Directory:
     shared: bool = False
 
 
-def refusal(variable: str, problem: str, remedy: str) -> Refusal:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
 def normal(path: str) -> str:
     # Two slashes at the beginning are something else to POSIX, and nothing to Linux.
     return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") else path
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``500G``, ``500GiB`` (powers of 1024) or ``500GB`` (of 1000); -1 for what is no size."""
+    """Return the bytes of ``500G``, ``500GiB`` (powers of 1024) or ``500GB`` (of 1000); -1 for anything else."""
     found = re.fullmatch(r"([0-9]+)(?:([KMGTP])(iB|B)?)?", str(text).strip())
     if not found:
         return -1
@@ -131,19 +125,19 @@ def parse_size(text: str) -> int:
 
 
 def parse_mode(value: t.Any) -> int:
-    """The mode, or -1. YAML makes another number of one without quotes."""
+    """Return the mode, or -1. YAML reads a mode without quotes as another number."""
     return int(value, 8) if isinstance(value, str) and re.fullmatch(r"[0-7]{3,4}", value) else -1
 
 
 def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
-    """Those that every disk has come first; what the user says of the same thing takes their place."""
+    """Return the mount options: those of every disk first, replaced by the user's options of the same kind."""
     own = [word for text in entry.get("options") or [] for word in text.split(",")]
     kept = [word for word in ALWAYS if not {*own} & {*OPPOSITES.get(word, ())}]
     return tuple(dict.fromkeys([*kept, *own, *([QUOTA_OPTION] if quota else [])]))
 
 
-def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry], list[Refusal]]:
-    """The disks in the order in which they are mounted, and what is wrong with each or with two of them."""
+def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry], list[Problem]]:
+    """Return the disks in the order in which they are mounted, and the problems of each and of pairs."""
     entries, refused = [], []
     for row in given:
         role = row.get("role") or ""
@@ -165,20 +159,22 @@ def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry],
         )
         entries.append(entry)
         refused += [
-            refusal("storage_disks", f"has {entry.name or 'an entry'}, {problem}", remedy)
-            for problem, remedy in _wrong(entry, mode)
+            problem("storage_disks", f"has {entry.name or 'an entry'}, {text}", remedy)
+            for text, remedy in _wrong(entry, mode)
         ]
-    for one in sorted({entry.mount for entry in entries if [other.mount for other in entries].count(entry.mount) > 1}):
-        names = ", ".join(entry.name for entry in entries if entry.mount == one)
+    for duplicate in sorted(
+        {entry.mount for entry in entries if [other.mount for other in entries].count(entry.mount) > 1}
+    ):
+        names = ", ".join(entry.name for entry in entries if entry.mount == duplicate)
         refused.append(
-            refusal("storage_disks", f"mounts two disks at {one}: {names}", "give each a `mount` of its own")
+            problem("storage_disks", f"mounts two disks at {duplicate}: {names}", "give each a `mount` of its own")
         )
     for label in sorted(
         {entry.label for entry in entries if [other.label for other in entries].count(entry.label) > 1}
     ):
         names = ", ".join(entry.name for entry in entries if entry.label == label)
         refused.append(
-            refusal("storage_disks", f"labels two file systems {label!r}: {names}", "give each a `label` of its own")
+            problem("storage_disks", f"labels two file systems {label!r}: {names}", "give each a `label` of its own")
         )
     return sorted(entries, key=lambda entry: (entry.mount.count("/"), entry.mount)), refused
 
@@ -221,7 +217,7 @@ def _wrong(entry: Entry, mode: t.Any) -> t.Iterator[tuple[str, str]]:
 
 
 def mount_of(path: str, entries: t.Iterable[Entry]) -> Entry | None:
-    """The disk on which a path lies: the one with the deepest mount point."""
+    """Return the disk that holds a path: the one with the deepest mount point."""
     over = [entry for entry in entries if path == entry.mount or path.startswith(f"{entry.mount}/")]
     return max(over, key=lambda entry: len(entry.mount), default=None)
 
@@ -231,9 +227,9 @@ def read_directories(
     users: t.Sequence[str],
     environment: t.Mapping[str, str],
     entries: t.Sequence[Entry],
-) -> tuple[list[Directory], list[Refusal]]:
-    """The directories in the order in which they are made, those of each user among them."""
-    refused: list[Refusal] = []
+) -> tuple[list[Directory], list[Problem]]:
+    """Return the directories in the order in which they are made, with those of each user, and the problems."""
+    refused: list[Problem] = []
     found: dict[str, Directory] = {}
     for row in given:
         path, mode, quota = normal(row["path"]), row.get("mode", "0755"), row.get("quota") or "0"
@@ -242,9 +238,7 @@ def read_directories(
             (parse_size(quota) < 0, f"with the quota {quota!r}", "write it as 500G or 2T"),
             (path in found, "twice", "say all of it in one entry"),
         ]
-        refused += [
-            refusal("storage_directories", f"has {path} {problem}", remedy) for so, problem, remedy in wrong if so
-        ]
+        refused += [problem("storage_directories", f"has {path} {text}", remedy) for so, text, remedy in wrong if so]
         if any(so for so, _problem, _remedy in wrong):
             continue
         bits = parse_mode(mode) | (0o2000 if row.get("setgid") else 0)
@@ -261,7 +255,7 @@ def read_directories(
         path = normal(value)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not re.fullmatch(r"/[A-Za-z0-9._{}/-]+", path):
             refused.append(
-                refusal(
+                problem(
                     "storage_environment",
                     f"has {name}: {value!r}, which is no variable with a plain absolute path",
                     "name it as /data/cache/hub",
@@ -276,7 +270,7 @@ def read_directories(
                     found.setdefault(own, Directory(own, user, "", 0o700))
         elif name in PRIVATE:
             refused.append(
-                refusal(
+                problem(
                     "storage_environment",
                     f"has one {name} for all users: a token, or what one user puts there and the next one runs, would be shared",
                     f"put {USER} into the path, as {path}/{USER}, and name the users in storage_users",
@@ -285,22 +279,22 @@ def read_directories(
     shared = {name: normal(value) for name, value in environment.items() if USER not in value and name not in PRIVATE}
     for name, path in sorted(shared.items()):
         if path.startswith("/") and path not in found:
-            problem = f"has {name} at {path}, which no entry of storage_directories makes"
-            refused.append(refusal("storage_environment", problem, "name it there, with the group that shares it"))
+            text = f"has {name} at {path}, which no entry of storage_directories makes"
+            refused.append(problem("storage_environment", text, "name it there, with the group that shares it"))
     refused += list(_exchangeable(found, entries))
     for path, directory in found.items():
         entry = mount_of(path, entries)
         if entry is None:
             where = "storage_directories" if path in [normal(row["path"]) for row in given] else "storage_environment"
             refused.append(
-                refusal(
-                    where, f"has {path}, which lies on no disk of storage_disks", "name a path below the `mount` of one"
+                problem(
+                    where, f"has {path}, which is on no disk of storage_disks", "name a path below the `mount` of one"
                 )
             )
             continue
         if not FILE_SYSTEMS.get(entry.fs, FILE_SYSTEMS["ext4"]).unix:
             refused.append(
-                refusal(
+                problem(
                     "storage_directories",
                     f"has {path} on {entry.fs}, which keeps no owners",
                     "choose another file system",
@@ -308,17 +302,17 @@ def read_directories(
             )
         if directory.quota and not entry.quota:
             refused.append(
-                refusal(
+                problem(
                     "storage_directories",
                     f"has a quota for {path}, and the disk at {entry.mount} has none",
                     "set `quota: true` at this disk",
                 )
             )
-    return sorted(found.values(), key=lambda one: (one.path.count("/"), one.path)), refused
+    return sorted(found.values(), key=lambda named: (named.path.count("/"), named.path)), refused
 
 
-def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) -> t.Iterator[Refusal]:
-    """Directories of one user that others could rename, and put their own there: they may write to the one above."""
+def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
+    """Yield problems of a user's directories that others could replace, because they can write to the parent."""
     modes = {entry.mount: entry.mode for entry in entries if entry.mode >= 0}
     modes.update({path: directory.mode for path, directory in found.items()})
     for path, directory in found.items():
@@ -326,9 +320,7 @@ def _exchangeable(found: t.Mapping[str, Directory], entries: t.Sequence[Entry]) 
         while directory.group == "" and len(above) > 1:
             mode = modes.get(above, 0)
             if mode & 0o022 and not mode & 0o1000:
-                problem = f"has {path} of one user below {above}, where others may put their own in its place"
-                yield refusal(
-                    "storage_environment", problem, f"choose a path beside it, or the mode 0755 or 1777 for {above}"
-                )
+                text = f"has {path} of one user below {above}, where others may put their own in its place"
+                yield problem("storage_environment", text, f"choose another path, or the mode 0755 or 1777 for {above}")
                 break
             above = posixpath.dirname(above)

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Rows of storage_disks and storage_directories: their keys and types. All that is wrong is told at once, by the name of the variable."""
+"""Rows of storage_disks and storage_directories: their keys and types. All problems are reported at once, by the name of the variable."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import difflib
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Refusal, refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 
 Row = dict[str, t.Any]
 Spec = dict[str, dict[str, t.Any]]
@@ -45,13 +43,13 @@ DIRECTORY: Spec = {
 NAMES = ("serial", "id", "path", "mount")
 
 
-def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[Row], list[Refusal]]:
-    """The rows with the types and defaults of their keys, and what is wrong with them. What is wrong is left at its default."""
+def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[Row], list[Problem]]:
+    """Return the rows with the types and defaults of their keys, and the problems. A wrong value becomes its default."""
     rows, refused = [], []
     for number, row in enumerate(given):
         found = list(_wrong(row, spec))
         name = next((str(row[key]) for key in NAMES if row.get(key)), f"entry {number + 1}")
-        refused += [refusal(variable, f"has {name}, {problem}", remedy) for _key, problem, remedy in found]
+        refused += [problem(variable, f"has {name}, {text}", remedy) for _key, text, remedy in found]
         good = {key: value for key, value in row.items() if key not in [key for key, _problem, _remedy in found]}
         if good or not found:
             lenient = {key: {**option, "required": False} for key, option in spec.items()}
@@ -60,7 +58,7 @@ def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[R
 
 
 def _wrong(row: Row, spec: Spec) -> t.Iterator[tuple[str, str, str]]:
-    """The key, the problem and its remedy."""
+    """Yield key, problem and remedy."""
     for key, value in row.items():
         if key not in spec:
             near = difflib.get_close_matches(str(key), spec, 1)

@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Have systemd mount a disk that comes up later than a boot waits for it. Pure: disks in, drop-ins of systemd out.
 
 The mount of a disk that is too late has failed, and nothing starts it again. What a device wants, systemd starts whenever the device
@@ -22,16 +20,18 @@ DROP_IN = "rigwright-storage.conf"
 
 
 def escape(path: str) -> str:
-    """A path as a part of the name of a unit, as ``systemd-escape --path`` gives it."""
+    """Return a path as a part of the name of a unit, as ``systemd-escape --path`` gives it."""
     text = "/".join(part for part in path.split("/") if part) or "/"
     if text == "/":
         return "-"
     plain = rb"[A-Za-z0-9:_.]"
     codes = (bytes([code]) for code in text.encode("utf-8", "surrogateescape"))
-    words = ["-" if code == b"/" else code.decode() if re.match(plain, code) else f"\\x{code[0]:02x}" for code in codes]
-    if words[0] == ".":
-        words[0] = "\\x2e"
-    return "".join(words)
+    escaped = [
+        "-" if code == b"/" else code.decode() if re.match(plain, code) else f"\\x{code[0]:02x}" for code in codes
+    ]
+    if escaped[0] == ".":
+        escaped[0] = "\\x2e"
+    return "".join(escaped)
 
 
 def mount_unit(mount: str) -> str:
@@ -39,18 +39,20 @@ def mount_unit(mount: str) -> str:
 
 
 def device_unit(entry: Entry) -> str:
-    """The disk by its label, which is known before it has one."""
+    """Return the unit of a disk by its label, which is known before the disk has one."""
     return f"{escape(f'/dev/disk/by-label/{entry.label}')}.device"
 
 
 def wanted(entry: Entry, entries: t.Iterable[Entry], cache: str) -> list[str]:
-    """What was waiting for a disk: its mount, those below it, and what watches the cache of datasets there."""
-    below = [one.mount for one in entries if one.mount == entry.mount or one.mount.startswith(f"{entry.mount}/")]
+    """Return the units that wait for a disk: its mount, mounts below it, and the unit that watches the cache of datasets there."""
+    below = [
+        other.mount for other in entries if other.mount == entry.mount or other.mount.startswith(f"{entry.mount}/")
+    ]
     return [mount_unit(mount) for mount in below] + (["dataset-cache-evict.path"] if cache in below else [])
 
 
 def drop_ins(entries: t.Sequence[Entry], cache: str = "") -> dict[str, list[dict[str, str]]]:
-    """What M(rigwright.workstation.config_files) puts in place.
+    """Return what M(rigwright.workstation.config_files) puts in place.
 
     :param cache: mount point of the disk that has the cache of datasets.
     """

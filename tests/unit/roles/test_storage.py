@@ -20,7 +20,7 @@ USER = 61001
 
 @pytest.fixture
 def profile() -> Iterator[Path]:
-    """The script of logins, for a directory of a group and one of each user, where every user may read it."""
+    """Render the script of logins, for a directory of a group and one of each user; every user can read it."""
     with tempfile.TemporaryDirectory() as top:
         os.chmod(top, 0o755)
         yield write_profile(Path(top))
@@ -40,7 +40,7 @@ def write_profile(top: Path) -> Path:
 
 
 def names(script: Path, user: int | None = None) -> set[str]:
-    """The variables that a login has."""
+    """Return the variables that a login has."""
     command = ["sh", "-c", f'. {script}; printf "%s\\n" ${{HF_HUB_CACHE+hub}} ${{PIP_CACHE_DIR+pip}}']
     return set(
         subprocess.run(
@@ -57,7 +57,7 @@ def test_root_has_no_cache_that_others_may_write(profile: Path) -> None:
     assert names(profile, USER) == {"hub"}
 
 
-def test_logins_are_asked_for_the_declared_variables_and_nothing_of_them_is_kept(tmp_path: Path) -> None:
+def test_login_check_keeps_nothing_but_declared_variables(tmp_path: Path) -> None:
     (task,) = [
         task
         for task in yaml.safe_load((ROLE / "tasks/verify.yml").read_text())

@@ -1,4 +1,4 @@
-"""The imitated CUDA repository: NVIDIA's names and rules, an index that apt can trust, and the same bytes each time."""
+"""The fake CUDA repository: NVIDIA's names and rules, an index that apt can trust, and the same bytes each time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_branch_has_a_metapackage_of_its_own_up_to_580(table):
     assert {"nvidia-driver-pinning-570", "nvidia-driver-pinning-580", "nvidia-driver-pinning-590"} <= names
 
 
-def test_the_metapackage_alone_does_not_hold_its_parts_to_its_branch(table):
+def test_metapackage_does_not_pin_its_parts(table):
     relations = named(table, "nvidia-open", "580.105.08-1").relations
     assert "nvidia-kernel-open-dkms (>= 580.105.08-1)" in relations["Depends"]
 
@@ -121,7 +121,7 @@ def test_programs_and_scripts_can_be_run(table, unpack):
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory) -> Key:
-    """A signing key that is kept nowhere."""
+    """Return a signing key that is stored nowhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(depot, "BUILDS", tmp_path_factory.mktemp("builds"))
         return apt_repository.signing_key()
@@ -129,7 +129,7 @@ def key(tmp_path_factory) -> Key:
 
 @pytest.fixture
 def small(monkeypatch):
-    """A repository of one package: what is wanted is the index, and it is not built for every test."""
+    """Return a repository of one package: the tests need the index, and do not build it every time."""
 
     def pool() -> dict[str, bytes]:
         wanted = cuda_repository.packages()[0]
@@ -144,7 +144,7 @@ def without_signatures(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("small")
-def test_the_signed_release_file_names_the_packages_and_they_name_the_files(key, tmp_path):
+def test_release_file_names_packages_and_they_name_files(key, tmp_path):
     files = cuda_repository.repository("debian12", key)
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)

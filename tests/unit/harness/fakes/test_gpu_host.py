@@ -1,4 +1,4 @@
-"""The imitated GPU machine: what it shows is what NVIDIA's module shows, and a module that would not load is not shown."""
+"""The fake GPU machine shows what NVIDIA's module shows, and shows no module that would not load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSED = {**OPEN, "license": "NVIDIA"}
 
 @pytest.fixture
 def kernel(tmp_path, monkeypatch):
-    """The folders that the kernel shows, in tmp_path."""
+    """Redirect the folders that the kernel shows into tmp_path."""
     for name in ("PCI", "MODULES", "PROC"):
         monkeypatch.setattr(boot, name, tmp_path / name)
     (tmp_path / "PCI/drivers").mkdir(parents=True)
@@ -43,7 +43,7 @@ def kernel(tmp_path, monkeypatch):
         (CLOSED, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  "),
     ],
 )
-def test_a_loaded_module_tells_its_version_and_flavour(kernel, about, banner):
+def test_loaded_module_shows_its_version_and_kind(kernel, about, banner):
     boot.load([GPU], about, [])
     first, second = (boot.PROC / "nvidia/version").read_text().splitlines()
     assert first.startswith(banner)
@@ -87,15 +87,15 @@ def test_a_module_of_another_kernel_does_not_load():
     assert problem == "nvidia: version magic '6.1.0-56-amd64' should be '6.1.0-57-amd64'"
 
 
-def test_a_version_that_was_told_to_fail_fails_with_the_words_that_were_given():
+def test_refused_version_fails_with_the_given_message():
     refuses = {"580.159.04": "NVRM: RmInitAdapter failed!"}
     assert boot.why_not("6.1.0-56-amd64", OPEN, refuses) == "NVRM: RmInitAdapter failed!"
     assert boot.why_not("6.1.0-56-amd64", {**OPEN, "version": "570.195.03"}, refuses) is None
 
 
-def test_programs_are_told_the_kernel_that_proc_names(tmp_path):
+def test_programs_see_the_kernel_of_proc(tmp_path):
     (tmp_path / "uname.so").write_bytes(fake_gpu_host.uname_library())
-    told = subprocess.run(
+    release = subprocess.run(
         ["uname", "-r"],
         env={**os.environ, "LD_PRELOAD": str(tmp_path / "uname.so")},
         capture_output=True,
@@ -103,7 +103,7 @@ def test_programs_are_told_the_kernel_that_proc_names(tmp_path):
         check=True,
     )
     with open("/proc/sys/kernel/osrelease") as file:
-        assert (told.stdout, told.stderr) == (file.read(), "")
+        assert (release.stdout, release.stderr) == (file.read(), "")
 
 
 # --- The driver's NVML ---
@@ -141,7 +141,7 @@ def test_without_its_device_node_a_program_has_no_driver(tmp_path, monkeypatch):
 
 
 def test_a_card_that_no_model_is_for_is_named():
-    with pytest.raises(ValueError, match="no imitated model has the PCI id 1234"):
+    with pytest.raises(ValueError, match="no fake model has the PCI id 1234"):
         fake_gpu_host.table([{"device": "1234", "uuid": "GPU-1", "address": "0000:41:00.0"}])
 
 
@@ -151,7 +151,7 @@ def test_names_in_proc_are_those_of_the_cards(kernel):
     assert text.startswith("Model:           NVIDIA GeForce RTX 4090\n")
 
 
-def test_capabilities_of_mig_have_the_numbers_that_the_driver_gives_them():
+def test_mig_capabilities_have_the_numbers_of_the_driver():
     minors = boot.mig_minors(2)
     wanted = {
         "config": 1,

@@ -41,5 +41,13 @@ def test_merge_brings_all_that_the_change_reaches(file: str, stages: set[str]) -
     assert large & set(names([file], "all")) == stages
 
 
+def test_deleted_python_is_seen_by_mypy() -> None:
+    assert "mypy" in names(["plugins/modules/gone.py"])
+
+
+def test_workflow_is_held_to_its_schema() -> None:
+    assert "workflows" in names([".github/workflows/test.yml"])
+
+
 def test_other_release_is_left_out() -> None:
     assert changed.without("debian13") == "!debian12"

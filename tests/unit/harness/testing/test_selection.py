@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.sandbox.lab import Refusal
 from harness.testing import selection
 from harness.testing.stage import ROOT
 
@@ -141,13 +142,38 @@ def test_change_selects_the_roles_that_reach_it(checkout: Path, changed: str, ro
 
 @pytest.mark.parametrize(
     "changed",
-    ["harness/x.py", "roles/common/tasks/main.yml", "molecule/shared/apply.yml", "tests/unit/conftest.py", "new"],
+    [
+        "plugins/modules/gone.py",
+        "roles/x/tasks/gone.yml",
+        "harness/x.py",
+        "roles/common/tasks/main.yml",
+        "molecule/shared/apply.yml",
+        "tests/unit/conftest.py",
+        "new",
+    ],
 )
 def test_change_of_the_unknown_selects_everything(checkout: Path, changed: str) -> None:
     add(checkout, {"roles/y/tasks/main.yml": "[]"})
     everything = selection.select([changed], checkout)
     assert everything.tests == selection.all_unit_tests(checkout)
     assert (everything.roles, everything.reason) == (["x", "y"], f"{changed} concerns everything")
+
+
+def test_broken_python_selects_everything(checkout: Path) -> None:
+    add(checkout, {"plugins/modules/other.py": "def f(:\n"})
+    assert selection.select(["plugins/modules/other.py"], checkout).tests == selection.all_unit_tests(checkout)
+
+
+def test_scenario_depends_on_the_roles_that_it_names(checkout: Path) -> None:
+    prepare = "- include_role: {name: rigwright.workstation.x}\n"
+    add(checkout, {"roles/y/tasks/main.yml": "[]", "molecule/y/prepare.yml": prepare})
+    assert selection.select(["roles/x/tasks/main.yml"], checkout).roles == ["x", "y"]
+
+
+def test_unknown_base_is_refused(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    with pytest.raises(Refusal, match="git knows no commit '--output=/tmp/x'"):
+        selection.changed_files("--output=/tmp/x", tmp_path)
 
 
 def test_read_file_that_selects_no_test_is_a_miss(checkout: Path) -> None:
@@ -170,8 +196,8 @@ def test_changed_files_are_those_of_the_branch_and_new_ones(tmp_path: Path) -> N
     git("add", ".")
     git("commit", "--quiet", "--message=second")
     (tmp_path / "gone").unlink()
-    add(tmp_path, {"new": "1"})
-    assert selection.changed_files("main", tmp_path) == ["committed", "edited", "gone", "new"]
+    add(tmp_path, {"new": "1", "a blank é": "1"})
+    assert selection.changed_files("main", tmp_path) == ["a blank é", "committed", "edited", "gone", "new"]
 
 
 def add(checkout: Path, files: dict[str, str]) -> None:

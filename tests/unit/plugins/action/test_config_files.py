@@ -20,7 +20,7 @@ from ansible.utils.collection_loader._collection_finder import _AnsibleCollectio
 _AnsibleCollectionFinder([sys.argv[1]])._install()
 from ansible_collections.rigwright.workstation.plugins.action import config_files
 
-sys.stdout.write(config_files._program("_backup.cli"))
+sys.stdout.write(config_files._program("/x", "_backup.cli"))
 """
 
 
@@ -74,3 +74,36 @@ def test_program_is_written_as_one_file(run_tasks, tmp_path):
     place.chmod(0o755)
     shown = subprocess.run([place, "--help"], capture_output=True, text=True, check=False)
     assert "import-tar" in shown.stdout, shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("_core.nothing", "_core.nothing is no private module"),
+        ("_core.lock", "has no main()"),
+        ("", "is no private module"),
+    ],
+)
+def test_program_that_is_none_is_refused_with_its_path(run_tasks, tmp_path, entry, problem):
+    files = [{"path": str(tmp_path / "tool"), "program": entry}]
+    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")
+    assert done.rc != 0
+    assert problem in " ".join(done.output.split())
+
+
+def test_absent_program_is_not_built(run_tasks, tmp_path):
+    files = [{"path": str(tmp_path / "tool"), "program": "_core.nothing", "state": "absent"}]
+    done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")
+    assert done.rc == 0, done.output
+
+
+def test_secret_of_data_is_masked_however_a_check_prints_it(run_tasks, tmp_path):
+    secrets = {"password": 'correct"horse-battery', "key": "LINEONESECRET11\nLINETWOSECRET22\n"}
+    for print_it in ("cat %s; exit 1", "sed 's/[\\\\]n/\\n/g' %s; exit 1"):
+        files = [
+            {"path": str(tmp_path / "x.json"), "data": secrets, "secret": True, "validate": f'sh -c "{print_it}"'},
+        ]
+        done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")
+        assert done.rc != 0 and "is refused by" in done.output
+        for part in ("horse-battery", "LINEONESECRET11", "LINETWOSECRET22"):
+            assert part not in done.output

@@ -25,13 +25,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def policy(*names: str, known: str) -> dict[str, tuple[int, str, str]]:
-    """What apt says when it knows one of them."""
-    return {f"apt-cache policy {' '.join(names)}": (0, f"{known}:\n  Installed: (none)\n  Candidate: 1\n", "")}
+def policy(*names: str, package: str) -> dict[str, tuple[int, str, str]]:
+    """Return the output of apt that knows one of them."""
+    return {f"apt-cache policy {' '.join(names)}": (0, f"{package}:\n  Installed: (none)\n  Candidate: 1\n", "")}
 
 
-TOOLKITS = policy(*(cuda_plan.cuda.package_of(row.version) for row in data.TOOLKITS), known="cuda-toolkit-13-0")
-CUDNNS = policy("cudnn9-cuda-12", "cudnn9-cuda-13", known="cudnn9-cuda-13")
+TOOLKITS = policy(*(cuda_plan.cuda.package_of(row.version) for row in data.TOOLKITS), package="cuda-toolkit-13-0")
+CUDNNS = policy("cudnn9-cuda-12", "cudnn9-cuda-13", package="cudnn9-cuda-13")
 
 
 def test_toolkits_in_one_line_may_have_spaces(run_module: Run) -> None:
@@ -41,18 +41,18 @@ def test_toolkits_in_one_line_may_have_spaces(run_module: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "commands", "variable", "known", "unknown"),
+    ("module", "commands", "variable", "package", "unknown"),
     [
         (cuda_plan, TOOLKITS, "cuda_toolkits", {"toolkits": ["13.0"]}, {"toolkits": ["13.0", "12.9"]}),
         (cudnn_plan, CUDNNS, "cudnn_cuda_majors", {"cuda_majors": [13]}, {"cuda_majors": [13, 12]}),
     ],
 )
-def test_what_apt_does_not_know_is_refused_once_it_has_been_asked(
-    run_module: Run, module: ModuleType, commands: Any, variable: str, known: Any, unknown: Any
+def test_package_unknown_to_apt_is_refused(
+    run_module: Run, module: ModuleType, commands: Any, variable: str, package: Any, unknown: Any
 ) -> None:
     params = {"source": "cuda_repository", "ask_apt": True}
 
-    assert run_module(module, commands=commands, **params, **known)["requirements"] == []
+    assert run_module(module, commands=commands, **params, **package)["requirements"] == []
     assert run_module(module, commands={}, **{**params, "ask_apt": False}, **unknown)["requirements"] == []
     (row,) = run_module(module, commands=commands, **params, **unknown)["requirements"]
     assert row["variable"] == variable

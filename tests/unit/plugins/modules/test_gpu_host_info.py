@@ -17,8 +17,8 @@ Run = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The command lines that the module ran. apt-cache knows no package."""
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the command lines that the module ran. apt-cache knows no package."""
     lines: list[list[str]] = []
 
     def run_command(_self: AnsibleModule, line: list[str], **_options: Any) -> tuple[int, str, str]:
@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return lines
 
 
-def test_facts_of_a_host(run_module: Run, asked: list[list[str]], tmp_path: Path) -> None:
+def test_facts_of_a_host(run_module: Run, commands: list[list[str]], tmp_path: Path) -> None:
     gpu_hosts.lay_out("nouveau_bound", tmp_path)
 
     result = run_module(gpu_host_info, root=str(tmp_path))
@@ -38,13 +38,13 @@ def test_facts_of_a_host(run_module: Run, asked: list[list[str]], tmp_path: Path
     assert result["changed"] is False
     assert result["gpus"][0]["generation"] == "Blackwell"
     # Two questions, below the root that was named: of the sources, and of the packages.
-    sources, packages = asked
+    sources, packages = commands
     assert sources == ["apt-cache", "-o", f"Dir={tmp_path}", "policy"]
     assert packages[:4] == sources
     assert "linux-headers-6.12.107+deb13-amd64" in packages
 
 
-def test_check_mode_tells_the_same(run_module: Run, asked: list[list[str]], tmp_path: Path) -> None:
+def test_check_mode_returns_the_same(run_module: Run, commands: list[list[str]], tmp_path: Path) -> None:
     gpu_hosts.lay_out("healthy_workstation", tmp_path)
     before = sorted(tmp_path.rglob("*"))
     first, second = (run_module(gpu_host_info, root=str(tmp_path), check=check) for check in (False, True))

@@ -22,7 +22,7 @@ WELL = (0, "", "")
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host with the users ada and alan, and a group docker that ada belongs to."""
+    """Fake a host with the users ada and alan, and a group docker with ada in it."""
     users = {name: SimpleNamespace(pw_name=name, pw_gid=gid) for name, gid in USERS.items()}
     groups = {name: SimpleNamespace(gr_gid=gid, gr_mem=members) for name, (gid, members) in GROUPS.items()}
     monkeypatch.setattr(pwd, "getpwnam", users.__getitem__)

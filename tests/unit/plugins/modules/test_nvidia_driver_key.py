@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any]:
     return result
 
 
-def test_the_password_stands_in_no_argument(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_password_is_in_no_argument(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys)["changed"] is True
     assert PASSWORD not in (programs / "argv").read_text()
     assert "mokutil --import /var/lib/dkms/mok.pub --hash-file" in (programs / "argv").read_text()
@@ -49,7 +49,7 @@ def test_the_password_stands_in_no_argument(programs: Path, capsys: pytest.Captu
     assert (programs / "mode").read_text() == "600\n"
 
 
-def test_what_mokutil_says_is_told(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_of_mokutil_is_reported(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (programs / "broken").touch()
     result = run(capsys)
     assert result["failed"] is True

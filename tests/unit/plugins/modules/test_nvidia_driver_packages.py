@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_packages as module
 
 
-def test_a_full_disk_ends_in_words(
+def test_full_disk_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(_host: change.Host) -> None:
@@ -27,7 +27,7 @@ def test_a_full_disk_ends_in_words(
     assert "No space left on device" in json.loads(capsys.readouterr().out)["msg"]
 
 
-def test_a_damaged_record_ends_in_words(
+def test_damaged_record_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = tmp_path / RECORD.lstrip("/")
@@ -40,14 +40,14 @@ def test_a_damaged_record_ends_in_words(
 
 
 @pytest.mark.parametrize("unfinished", [[], ["libcuda1"]])
-def test_what_dpkg_has_to_finish_is_finished_and_counts_as_changed(
+def test_finished_packages_count_as_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unfinished: list[str]
 ) -> None:
-    asked: list[list[str]] = []
+    finished: list[list[str]] = []
     monkeypatch.setattr(module, "ROOT", str(tmp_path))
-    monkeypatch.setattr(change.Host, "complete", lambda _host, names, replaced: asked.append(names))
+    monkeypatch.setattr(change.Host, "complete", lambda _host, names, replaced: finished.append(names))
     monkeypatch.setattr(change.Host, "hold", lambda _host, _names: None)
     with patch_module_args({"state": "settled", "lock": False, "unfinished": unfinished}), pytest.raises(SystemExit):
         module.main()
     assert json.loads(capsys.readouterr().out)["changed"] is bool(unfinished)
-    assert asked == [unfinished]
+    assert finished == [unfinished]

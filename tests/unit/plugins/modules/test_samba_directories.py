@@ -35,57 +35,57 @@ def mode(path: Path) -> int:
     return os.stat(path).st_mode & 0o7777
 
 
-def test_a_directory_gets_its_mode_once_and_gets_back_what_it_had(run_module: Run, record: Path, shared: Path) -> None:
-    asked = [{"path": str(shared), "mode": "2775"}]
-    told = run_module(samba_directories, check=True, directories=asked)
-    assert (told["changed_paths"], mode(shared), record.exists()) == ([str(shared)], 0o755, False)
-    assert run_module(samba_directories, directories=asked)["changed_paths"] == told["changed_paths"]
+def test_directory_mode_is_set_once_and_restored(run_module: Run, record: Path, shared: Path) -> None:
+    request = [{"path": str(shared), "mode": "2775"}]
+    result = run_module(samba_directories, check=True, directories=request)
+    assert (result["changed_paths"], mode(shared), record.exists()) == ([str(shared)], 0o755, False)
+    assert run_module(samba_directories, directories=request)["changed_paths"] == result["changed_paths"]
     assert mode(shared) == 0o2775
-    assert not run_module(samba_directories, directories=asked)["changed"]
+    assert not run_module(samba_directories, directories=request)["changed"]
     assert run_module(samba_directories, directories=[])["changed"]
     assert (mode(shared), record.exists()) == (0o755, False)
 
 
 def test_a_disk_that_is_away_is_waited_for(run_module: Run, record: Path, shared: Path) -> None:
-    asked = [{"path": str(shared / "below"), "mode": "2775", "mount": str(shared)}]
-    assert not run_module(samba_directories, directories=asked)["changed"]
+    request = [{"path": str(shared / "below"), "mode": "2775", "mount": str(shared)}]
+    assert not run_module(samba_directories, directories=request)["changed"]
     assert not (shared / "below").exists()
 
 
-def test_a_run_that_is_cut_short_can_still_give_back(
+def test_interrupted_run_can_be_undone(
     run_module: Run, record: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(*_arguments: Any) -> None:
         os.chmod(shared, 0o2775)
         raise KeyboardInterrupt
 
-    asked = [{"path": str(shared), "mode": "2770"}]
+    request = [{"path": str(shared), "mode": "2770"}]
     with monkeypatch.context() as patch:
         patch.setattr(samba_directories_module, "write", cut)
         with pytest.raises(KeyboardInterrupt):
-            run_module(samba_directories, directories=asked)
+            run_module(samba_directories, directories=request)
     assert run_module(samba_directories, directories=[])["changed"]
     assert mode(shared) == 0o755
 
 
 def test_an_unknown_group_and_a_damaged_record_are_refused(run_module: Run, record: Path, shared: Path) -> None:
-    asked = [{"path": str(shared), "group": "no-such-group"}]
-    assert "no-such-group" in run_module(samba_directories, directories=asked)["msg"]
+    request = [{"path": str(shared), "group": "no-such-group"}]
+    assert "no-such-group" in run_module(samba_directories, directories=request)["msg"]
     record.parent.mkdir()
     record.write_text("{")
     assert "is damaged" in run_module(samba_directories, directories=[])["msg"]
     assert mode(shared) == 0o755
 
 
-def test_a_link_in_a_path_is_refused_and_one_that_came_later_is_not_followed(
+def test_link_in_a_path_is_refused_and_never_followed(
     run_module: Run, record: Path, shared: Path, tmp_path: Path
 ) -> None:
-    asked = [{"path": str(shared), "mode": "2775"}]
-    assert run_module(samba_directories, directories=asked)["changed"]
+    request = [{"path": str(shared), "mode": "2775"}]
+    assert run_module(samba_directories, directories=request)["changed"]
     elsewhere = tmp_path / "elsewhere"
     shared.rename(elsewhere)
     shared.symlink_to(elsewhere)
-    assert f"a link stands in {shared}" in run_module(samba_directories, directories=asked)["msg"]
+    assert f"a link is in {shared}" in run_module(samba_directories, directories=request)["msg"]
     assert not run_module(samba_directories, directories=[])["changed"]
     assert mode(elsewhere) == 0o2775
     assert record.exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/gpu_data.md, made from the data: ``PYTHONPATH=collections:. .venv/bin/python -m tests.unit.support.nvidia.catalogue_page``."""
+"""Make docs/gpu_data.md from the data: ``PYTHONPATH=collections:. .venv/bin/python -m tests.unit.support.nvidia.catalogue_page``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PAGE = Path(__file__).parents[4] / "docs/gpu_data.md"
 HEAD = """\
 # GPUs, drivers and toolkits: the data
 
-Made from `plugins/module_utils/_nvidia/catalogue.py`; change that file, not this page. Each line names its source. *unverified* means
-that nobody has confirmed it; *measured* that it was seen to happen.
+Made from `plugins/module_utils/_nvidia/catalogue.py` and `package_catalogue.py`: change these files, not this page. Each line names its
+source. *unverified* means that nobody has confirmed it, *measured* that it was observed.
 
-A card whose PCI id is in none of the ranges is newer than the data and is planned for as one of the newest generation. Where
-nothing is asked for, what is installed and fits stays; otherwise the branch is the first of
+A card whose PCI id is in none of the ranges is newer than the data and is planned as one of the newest generation. Without a request, an
+installed driver that fits stays. Otherwise the branch is the first of
 {preferred} that the GPUs and the source have.
 """
 
@@ -38,7 +38,7 @@ def branches(archive: package_data.Archive) -> str:
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     sections = {
         "Generations": table(
             ("generation", "modules", "last branch", "first CUDA", "last CUDA", "bf16", "source"),

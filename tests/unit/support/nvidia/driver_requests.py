@@ -44,7 +44,7 @@ SYSTEMS = [(row.distribution, row.version) for row in package_data.ARCHIVES]
 
 
 def make_host(system: str = "Debian 12", cards: tuple[str, ...] = ("RTX 4090",), **changes: Any) -> dict[str, Any]:
-    """The facts of a host without a driver, as gpu_host_info gives them; *changes* replace some."""
+    """Return the facts of a host without a driver, as gpu_host_info gives them. *changes* replace some."""
     distribution, version = system.split()
     kind = system if distribution == "Debian" else distribution
     release = KERNELS[kind]
@@ -90,7 +90,7 @@ def make_host(system: str = "Debian 12", cards: tuple[str, ...] = ("RTX 4090",),
 
 
 def carry_out(host: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """The facts of the host once the plan is carried out and the machine has booted."""
+    """Return the facts of the host once the plan is carried out and the machine has booted."""
     after = copy.deepcopy(host)
     version = plan.version or f"{plan.branch}.65.06"
     for name in plan.remove:
@@ -125,6 +125,6 @@ def problems(plan: Plan) -> list[tuple[str, str]]:
 
 
 def refusal(plan: Plan) -> tuple[str, str, str]:
-    """Variable, problem and remedy of a plan that is refused for one reason."""
+    """Return variable, problem and remedy of a plan that is refused for one reason."""
     (row,) = [row for row in plan.requirements if not row["ok"]]
     return row["variable"], row["problem"], row["remedy"]

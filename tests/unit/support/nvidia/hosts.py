@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts with GPUs for tests: each fixtures/gpu/<name>.yml holds the files of one, and what apt-cache policy says there.
+"""Hosts with GPUs for tests: each fixtures/gpu/<name>.yml has the files of one, and the output of apt-cache policy on it.
 
-It says something of packages (``policy``) and of apt's sources (``sources``). ``about`` tells which parts were recorded on a
-machine and which were composed from documentation.
+``policy`` is the output for packages, ``sources`` that for apt's sources. ``about`` names the parts that were recorded on a machine and
+those that were composed from documentation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def lay_out(name: str, root: Path) -> dict[str, Any]:
 
 
 def gather(name: str, root: Path) -> dict[str, Any]:
-    """The facts of a recorded host."""
+    """Return the facts of a recorded host."""
     record = lay_out(name, root)
     tree = nvidia_facts.Tree(str(root))
     facts = nvidia_facts.gather(tree, lambda names: record.get("policy" if names else "sources", ""))

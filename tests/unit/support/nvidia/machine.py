@@ -42,7 +42,7 @@ class Machine:
         self.made: dict[str, str] = {}
         self.owned = False
         self.kernel = KERNEL
-        self.said: list[list[str]] = []
+        self.commands: list[list[str]] = []
         for path, text in {
             "/proc/sys/kernel/osrelease": KERNEL,
             "/proc/sys/kernel/random/boot_id": "first",
@@ -59,7 +59,7 @@ class Machine:
         file.write_text(text)
 
     def keep(self, name: str, version: str) -> None:
-        """Have a package, and its file as apt's cache has it."""
+        """Install a package, with its file as apt's cache has it."""
         self.packages[name] = version
         bare, _colon, architecture = name.partition(":")
         self.write(f"/var/cache/apt/archives/{bare}_{version}_{architecture or 'amd64'}.deb", "deb")
@@ -75,7 +75,7 @@ class Machine:
         self.write("/var/lib/dpkg/status", "\n".join(blocks))
 
     def install(self, branch: str) -> None:
-        """Have the packages of a branch as apt's cache and dpkg have them, and its module."""
+        """Install the packages of a branch as apt's cache and dpkg have them, and its module."""
         for name in PARTS:
             self.keep(name, f"{branch}-1")
         self.build(branch)
@@ -115,7 +115,7 @@ class Machine:
     # --- programs ---
 
     def run(self, command: Sequence[str]) -> tuple[int, str, str]:
-        self.said.append(list(command))
+        self.commands.append(list(command))
         self.owned = command[:2] == ["env", "DPKG_FRONTEND_LOCKED=1"]
         command = command[2:] if self.owned else command
         name = Path(command[0]).name.replace("-", "_")
@@ -123,15 +123,15 @@ class Machine:
         self.save()
         return result
 
-    def apt_get(self, words: list[str]) -> tuple[int, str, str]:
+    def apt_get(self, arguments: list[str]) -> tuple[int, str, str]:
         assert not self.owned
-        if words[0] == "update":
+        if arguments[0] == "update":
             return 0, "", ""
-        if words[0] == "check":
+        if arguments[0] == "check":
             return (100, "", "E: Unmet dependencies.\n") if "check" in self.fails else (0, "", "")
-        names = [word for word in words if word in PARTS]
-        going = [word[:-1] for word in words if word.endswith("-")]
-        if "--simulate" in words:
+        names = [word for word in arguments if word in PARTS]
+        going = [word[:-1] for word in arguments if word.endswith("-")]
+        if "--simulate" in arguments:
             if "solve" in self.fails:
                 return (
                     100,
@@ -155,21 +155,21 @@ class Machine:
         self.load()
         return (100, "", "E: Sub-process /usr/bin/dpkg returned an error code (1)\n") if self.broken else (0, "", "")
 
-    def dpkg(self, words: list[str]) -> tuple[int, str, str]:
-        if "--print-architecture" in words:
+    def dpkg(self, arguments: list[str]) -> tuple[int, str, str]:
+        if "--print-architecture" in arguments:
             return 0, "amd64\n", ""
-        if "--audit" in words:
+        if "--audit" in arguments:
             return 0, "".join(f"{name}\n" for name in self.broken), ""
         assert self.owned
-        if {"--remove", "--purge"} & set(words):
-            names = [word for word in words if not word.startswith("--")]
+        if {"--remove", "--purge"} & set(arguments):
+            names = [word for word in arguments if not word.startswith("--")]
             if not all(":" in name for name in names):
                 return 2, "", "dpkg: error: ambiguous package name\n"
             for name in (name.removesuffix(":amd64") for name in names):
                 self.packages.pop(name, None)
                 self.broken.discard(name)
-        if "--install" in words and "restore" not in self.fails:
-            for path in (word for word in words if word.endswith(".deb")):
+        if "--install" in arguments and "restore" not in self.fails:
+            for path in (word for word in arguments if word.endswith(".deb")):
                 assert Path(path).exists()
                 name, version, architecture = Path(path).name.removesuffix(".deb").split("_")
                 name += "" if architecture == "amd64" else f":{architecture}"
@@ -177,25 +177,25 @@ class Machine:
                 self.broken.discard(name)
                 if name == "nvidia-kernel-open-dkms":
                     self.build(version.removesuffix("-1"))
-        if "--configure" in words and "configure" not in self.fails:
+        if "--configure" in arguments and "configure" not in self.fails:
             unbuilt = "nvidia-kernel-open-dkms" in self.broken
             self.broken.clear()
             if unbuilt:
                 self.build(self.packages["nvidia-kernel-open-dkms"].removesuffix("-1"))
         return 0, "", ""
 
-    def dpkg_query(self, words: list[str]) -> tuple[int, str, str]:
-        if "--show" not in words and ":" not in words[1]:
+    def dpkg_query(self, arguments: list[str]) -> tuple[int, str, str]:
+        if "--show" not in arguments and ":" not in arguments[1]:
             return 2, "", "dpkg-query: error: ambiguous package name\n"
-        if "--control-path" in words:
-            return 0, f"{self.root}/var/lib/dpkg/info/{words[-1]}\n", ""
-        if "--show" not in words:
-            told = {
+        if "--control-path" in arguments:
+            return 0, f"{self.root}/var/lib/dpkg/info/{arguments[-1]}\n", ""
+        if "--show" not in arguments:
+            answers = {
                 "--listfiles": ["/.", *self.files],
-                "--status": [f"Package: {words[1]}", "Description: x"],
+                "--status": [f"Package: {arguments[1]}", "Description: x"],
                 "--control-list": ["conffiles", "md5sums"],
             }
-            return 0, "".join(f"{line}\n" for line in told[words[0]]), ""
+            return 0, "".join(f"{line}\n" for line in answers[arguments[0]]), ""
         lines = [
             f"{name.partition(':')[0]}\t{name.partition(':')[2] or 'amd64'}\t{version}\t{'hold' if name in self.held else 'install'}\t"
             f"{'half-configured' if name in self.broken else 'installed'}\n"
@@ -203,11 +203,11 @@ class Machine:
         ]
         return 0, "".join(lines), ""
 
-    def dpkg_deb(self, words: list[str]) -> tuple[int, str, str]:
+    def dpkg_deb(self, arguments: list[str]) -> tuple[int, str, str]:
         """Look at the package's tree, which is gone afterwards."""
-        if words[0] == "--info":
-            return (0, "", "") if Path(words[1]).read_text() == "deb" else (2, "", "dpkg-deb: error: no archive")
-        root = Path(words[-2])
+        if arguments[0] == "--info":
+            return (0, "", "") if Path(arguments[1]).read_text() == "deb" else (2, "", "dpkg-deb: error: no archive")
+        root = Path(arguments[-2])
         self.made = {
             f"/{path.relative_to(root)}": str(path.readlink())
             if path.is_symlink()
@@ -215,11 +215,11 @@ class Machine:
             for path in root.rglob("*")
         }
         self.made["conffiles"] = (root / "DEBIAN/conffiles").read_text()
-        Path(words[-1]).write_text("deb")
+        Path(arguments[-1]).write_text("deb")
         return 0, "", ""
 
-    def apt_mark(self, words: list[str]) -> tuple[int, str, str]:
-        verb, names = words[0], set(words[1:])
+    def apt_mark(self, arguments: list[str]) -> tuple[int, str, str]:
+        verb, names = arguments[0], set(arguments[1:])
         if verb == "showauto":
             return 0, "libcuda1\n", ""
         assert self.owned

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""dataset-cache as processes: forks of the test, which start in milliseconds and may have faults put into them."""
+"""Run dataset-cache as processes: forks of the test, which start in milliseconds and can inject failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 CASES = int(os.environ.get("RIGWRIGHT_CASES", "30"))
 MIB = 1 << 20
 
-Fault = Callable[[], None]
+Injection = Callable[[], None]
 
 
 class Program:
@@ -73,25 +73,25 @@ class Done(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """What `get` printed."""
+        """Return the path that `get` printed."""
         assert self.rc == 0, self.err
         assert self.out.endswith("\n")
         return Path(self.out[:-1])
 
 
 class Running:
-    """A process of the tool; *fault* is called in it first."""
+    """A process of the tool; it calls *inject* first."""
 
-    def __init__(self, arguments: list[str], fault: Fault | None, user: tuple[int, int] | None) -> None:
+    def __init__(self, arguments: list[str], inject: Injection | None, user: tuple[int, int] | None) -> None:
         self.files = [tempfile.TemporaryFile() for _number in range(2)]  # noqa: SIM115 - they live as long as this
         self.status: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            self.child(arguments, fault, user)
+            self.child(arguments, inject, user)
 
-    def child(self, arguments: list[str], fault: Fault | None, user: tuple[int, int] | None) -> None:
+    def child(self, arguments: list[str], inject: Injection | None, user: tuple[int, int] | None) -> None:
         status = 70
         try:
             for number, file in enumerate(self.files, start=1):
@@ -106,8 +106,8 @@ class Running:
                 signal.signal(
                     number, signal.SIG_DFL
                 )  # a job in the background of a shell has them otherwise, and so have its tests
-            if fault:
-                fault()
+            if inject:
+                inject()
             status = program.main(arguments)
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
@@ -153,23 +153,25 @@ class Place:
         configuration.write_text(json.dumps(self.settings))
         configuration.chmod(0o644)
 
-    def start(self, *arguments: object, fault: Fault | None = None, user: tuple[int, int] | None = None) -> Running:
-        words = ["--config", str(self.top / "configuration.json"), *map(str, arguments)]
-        running = Running(words, fault, user)
+    def start(
+        self, *arguments: object, inject: Injection | None = None, user: tuple[int, int] | None = None
+    ) -> Running:
+        command = ["--config", str(self.top / "configuration.json"), *map(str, arguments)]
+        running = Running(command, inject, user)
         self.started.append(running)
         return running
 
-    def run(self, *arguments: object, fault: Fault | None = None, user: tuple[int, int] | None = None) -> Done:
-        return self.start(*arguments, fault=fault, user=user).wait()
+    def run(self, *arguments: object, inject: Injection | None = None, user: tuple[int, int] | None = None) -> Done:
+        return self.start(*arguments, inject=inject, user=user).wait()
 
     def get(self, source: Path, *arguments: object, user: tuple[int, int] | None = None) -> Done:
-        """`get` for a process that has ended when the next command runs."""
+        """Run `get` for a process that has ended when the next command runs."""
         done = self.run("get", "--pid", dead_soon(), source, *arguments, user=user)
         end_sleepers()
         return done
 
     def read(self, source: Path, user: tuple[int, int] | None = None) -> Running:
-        """A process that uses the copy until it is killed."""
+        """Start a process that uses the copy until it is killed."""
         running = self.start("run", source, "--", "sh", "-c", "echo {}; exec sleep 1000", user=user)
         await_that(lambda: running.read(0).endswith("\n"))
         return running
@@ -183,7 +185,7 @@ class Place:
         return [row for row in self.status()["datasets"] if not states or row["state"] in states]
 
     def cached(self) -> set[str]:
-        """Names of the sources that have a whole copy."""
+        """Return names of the sources that have a whole copy."""
         return {Path(row["source"]).name for row in self.rows("whole")}
 
     def leftovers(self) -> list[str]:
@@ -217,7 +219,7 @@ SLEEPERS: list[subprocess.Popen[bytes]] = []
 
 
 def dead_soon() -> int:
-    """A process that is there for the next command, and has ended at the one after it."""
+    """Return the id of a process that exists for the next command, and has ended at the one after it."""
     end_sleepers()
     # Without the test's own descriptors: a test that is killed leaves nothing behind that holds them.
     SLEEPERS.append(
@@ -236,26 +238,26 @@ def end_sleepers() -> None:
 
 
 def place() -> Iterator[Place]:
-    """On a file system in memory where there is one: flushing a disk that others use takes seconds."""
+    """Create a place on a file system in memory, where there is one: flushing a disk that others use takes seconds."""
     memory = Path("/dev/shm")
     top = tempfile.mkdtemp(prefix="dataset-cache-", dir=memory if os.access(memory, os.W_OK) else None)
     Path(top).chmod(0o755)
-    made = Place(Path(top))
+    created = Place(Path(top))
     try:
-        yield made
+        yield created
     finally:
-        made.close()
+        created.close()
 
 
-def await_that(what: Callable[[], object], seconds: float = 20) -> None:
+def await_that(condition: Callable[[], object], seconds: float = 20) -> None:
     end = time.monotonic() + seconds
-    while not what():
+    while not condition():
         assert time.monotonic() < end, "this did not come about"
         time.sleep(0.01)
 
 
 def tree(top: Path) -> dict[bytes, object]:
-    """Everything that reading a folder or a file can tell."""
+    """Return everything that reading a folder or a file shows."""
     found: dict[bytes, object] = {}
     paths = [top]
     while paths:
@@ -273,7 +275,7 @@ def tree(top: Path) -> dict[bytes, object]:
     return found
 
 
-# --- faults ---
+# --- Injected failures ---
 
 CALLS = (
     *("open", "mkdir", "rename", "unlink", "rmdir", "pwrite", "preadv", "fsync"),
@@ -291,7 +293,7 @@ class Calls:
     def count(self) -> int:
         return int.from_bytes(self.shared[:8], "little")
 
-    def kill_before(self, number: int) -> Fault:
+    def kill_before(self, number: int) -> Injection:
         self.shared[:8] = bytes(8)
 
         def call(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -304,33 +306,33 @@ class Calls:
 
             return counted
 
-        def fault() -> None:
+        def inject() -> None:
             for name in CALLS:
                 setattr(os, name, call(getattr(os, name)))
             fcntl.flock = call(fcntl.flock)
             program.replace("sync_tree", call(program.sync_tree))
 
-        return fault
+        return inject
 
 
 def name_of(fd: int) -> str:
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
-def at_read(path: Path, do: Callable[[], object], after: int = 0) -> Fault:
-    """*do* happens, once, before the program reads a file of the source from *after* on."""
+def at_read(path: Path, action: Callable[[], object], after: int = 0) -> Injection:
+    """Call *action* once, before the program reads a file of the source from *after* on."""
 
-    def fault() -> None:
-        real, left = os.preadv, [do]
+    def inject() -> None:
+        real, waiting = os.preadv, [action]
 
         def preadv(fd: int, buffers: Any, position: int) -> int:
-            if left and position >= after and name_of(fd) == str(path):
-                left.pop()()
+            if waiting and position >= after and name_of(fd) == str(path):
+                waiting.pop()()
             return real(fd, buffers, position)
 
         os.preadv = preadv  # type: ignore[assignment]
 
-    return fault
+    return inject
 
 
 def fails(number: int) -> Callable[[], None]:
@@ -340,27 +342,27 @@ def fails(number: int) -> Callable[[], None]:
     return fail
 
 
-def full_after(count: int) -> Fault:
-    """The disk of the cache is full after so many bytes."""
+def full_after(count: int) -> Injection:
+    """Fill the disk of the cache after so many bytes."""
 
-    def fault() -> None:
-        real, left = os.pwrite, [count]
+    def inject() -> None:
+        real, remaining = os.pwrite, [count]
 
         def pwrite(fd: int, data: Any, position: int) -> int:
-            left[0] -= len(data)
-            if left[0] < 0:
+            remaining[0] -= len(data)
+            if remaining[0] < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return real(fd, data, position)
 
         os.pwrite = pwrite
 
-    return fault
+    return inject
 
 
-def writes_wrong(name: str) -> Fault:
-    """The disk of the cache keeps another byte than was written."""
+def writes_wrong(name: str) -> Injection:
+    """Make the disk of the cache keep another byte than was written."""
 
-    def fault() -> None:
+    def inject() -> None:
         real = os.pwrite
 
         def pwrite(fd: int, data: Any, position: int) -> int:
@@ -370,22 +372,22 @@ def writes_wrong(name: str) -> Fault:
 
         os.pwrite = pwrite
 
-    return fault
+    return inject
 
 
-def clock_is(offset: float) -> Fault:
-    """The time of day is off by so many seconds."""
+def clock_is(offset: float) -> Injection:
+    """Move the time of day by so many seconds."""
 
-    def fault() -> None:
+    def inject() -> None:
         real, real_ns = time.time, time.time_ns
         time.time = lambda: real() + offset
         time.time_ns = lambda: real_ns() + int(offset * 1e9)
 
-    return fault
+    return inject
 
 
 def mounts() -> bool:
-    """Whether this process may mount a file system."""
+    """Return whether this process can mount a file system."""
     if os.geteuid() != 0 or not shutil.which("mount"):
         return False
     with tempfile.TemporaryDirectory() as folder:
@@ -399,9 +401,9 @@ def mounts() -> bool:
 MOUNTS = pytest.mark.skipif(not mounts(), reason="may not mount a file system")
 
 
-def refused(place: Place, source: Path, *options: object, fault: Fault | None = None) -> str:
-    """What `get` says; nothing is left of the attempt, and --or-source would not help."""
-    done = place.run("get", "--or-source", source, *options, fault=fault)
+def refused(place: Place, source: Path, *options: object, inject: Injection | None = None) -> str:
+    """Return the message of `get`; the attempt leaves nothing, and --or-source does not help."""
+    done = place.run("get", "--or-source", source, *options, inject=inject)
     assert done.out == ""
     assert place.rows() == []
     assert place.leftovers() == []
@@ -416,12 +418,12 @@ def rewrite(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def fell_back(place: Place, source: Path, rc: int, fault: Fault) -> None:
-    done = place.run("get", source, fault=fault)
+def fell_back(place: Place, source: Path, rc: int, inject: Injection) -> None:
+    done = place.run("get", source, inject=inject)
     assert (done.rc, done.out) == (rc, ""), done.err
     assert place.leftovers() == []
     assert place.rows() == []
-    done = place.run("get", "--or-source", source, fault=fault)
+    done = place.run("get", "--or-source", source, inject=inject)
     assert done.path == source
     assert "the source itself is used" in done.err
     assert place.leftovers() == []

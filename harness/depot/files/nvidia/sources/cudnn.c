@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// An imitation, made by Rigwright's tests: cuDNN that knows its version.
+// A fake, made by Rigwright's tests: cuDNN that knows its version.
 #include <stddef.h>
 
 size_t cudnnGetVersion(void)

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// An imitation, made by Rigwright's tests: a library with a name and a version that does nothing.
-const char rigwright_imitation[] = "imitation";
+// A fake, made by Rigwright's tests: a library with a name and a version that does nothing.
+const char rigwright_fake[] = "fake";

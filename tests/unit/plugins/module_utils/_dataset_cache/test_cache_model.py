@@ -45,15 +45,15 @@ class Model(RuleBasedStateMachine):
         (self.sources[name] / "file").write_bytes(os.urandom(SIZES[name]))
 
     def used(self, name: str) -> None:
-        self.order = [*(one for one in self.order if one != name), name]
+        self.order = [*(other for other in self.order if other != name), name]
 
     def kept(self, name: str) -> bool:
         return name in self.pinned or any(path == self.paths[name] for _name, path, _reader, _tree in self.readers)
 
     def follow(self, before: dict[str, Path]) -> None:
         """Have the model forget what was evicted, which has to be what was used longest ago, and nothing that had to stay."""
-        there = self.place.cached()
-        gone = [name for name in self.order if name in before and name not in there]
+        cached = self.place.cached()
+        gone = [name for name in self.order if name in before and name not in cached]
         free_to_go = [name for name in self.order if name in before and not self.kept(name)]
         assert gone == free_to_go[: len(gone)]
         for name in gone:
@@ -62,7 +62,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def get(self, name: str) -> None:
-        before = {one: path for one, path in self.paths.items() if one != name}
+        before = {other: path for other, path in self.paths.items() if other != name}
         done = self.place.get(self.sources[name])
         if done.rc == 0:
             assert tree(done.path) == tree(self.sources[name])
@@ -72,16 +72,16 @@ class Model(RuleBasedStateMachine):
             return
         assert done.rc == 5, done.err
         # It could not fit, even without all that may go; and then nothing went. A pinned copy stays until its successor is whole.
-        stays = sum(SIZES[one] for one in self.paths if self.kept(one))
+        stays = sum(SIZES[other] for other in self.paths if self.kept(other))
         stays += sum(
-            SIZES[one]
-            for one, _path in {(one, path) for one, path, _reader, _tree in self.readers}
-            if one not in before
+            SIZES[other]
+            for other, _path in {(other, path) for other, path, _reader, _tree in self.readers}
+            if other not in before
         )
         stays += sum(
-            SIZES[one]
-            for one, path in {(one, path) for one, path, _reader, _tree in self.readers}
-            if one in before and path != before[one]
+            SIZES[other]
+            for other, path in {(other, path) for other, path, _reader, _tree in self.readers}
+            if other in before and path != before[other]
         )
         assert stays + SIZES[name] + 50_000 > QUOTA
         assert set(before) <= self.place.cached()
@@ -136,7 +136,7 @@ class Model(RuleBasedStateMachine):
     @rule(name=NAMES)
     def remove(self, name: str) -> None:
         done = self.place.run("rm", self.sources[name])
-        read = any(one == name for one, _path, _reader, _tree in self.readers)
+        read = any(other == name for other, _path, _reader, _tree in self.readers)
         if name in self.pinned or read:
             assert done.rc == 8, done.err
         elif name in self.paths:

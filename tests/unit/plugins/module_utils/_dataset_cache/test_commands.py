@@ -32,14 +32,14 @@ def test_released_dataset_may_go(place, images):
     assert place.run("rm", images).rc == 0
 
 
-def test_dry_run_tells_what_the_next_run_does(place, four):
+def test_dry_run_reports_what_the_next_run_does(place, four):
     a, b, c, _d = four
     for source in (a, b, c):
         place.get(source)
-    told = place.run("evict", "--need", "500K", "--dry-run")
+    planned = place.run("evict", "--need", "500K", "--dry-run")
     assert place.cached() == {"a", "b", "c"}
     done = place.run("evict", "--need", "500K")
-    assert done.out == told.out.replace("would evict", "evicted")
+    assert done.out == planned.out.replace("would evict", "evicted")
     assert place.cached() == {"c"}
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 def test_get_of_a_dataset_that_is_there_copies_nothing(place, images):
     first = place.get(images).path
     before = (first / "one").stat()
-    second = place.run("get", images, fault=processes.at_read(images / "one", processes.fails(errno.EIO)))
+    second = place.run("get", images, inject=processes.at_read(images / "one", processes.fails(errno.EIO)))
     assert second.path == first
     assert (first / "one").stat() == before
 
@@ -37,7 +37,7 @@ def test_copy_is_served_from_a_disk_that_is_full(place, images):
 
         os.open = no_new_file  # type: ignore[assignment]
 
-    done = place.run("get", images, fault=full)
+    done = place.run("get", images, inject=full)
     assert done.path == copy
     assert "may be evicted" in done.err
 
@@ -45,12 +45,12 @@ def test_copy_is_served_from_a_disk_that_is_full(place, images):
 def test_copy_that_this_process_cannot_look_at_is_not_condemned(place, images):
     copy = place.get(images).path
 
-    def fault() -> None:
+    def inject() -> None:
         program.replace("walk", lambda top: processes.fails(errno.EMFILE)() if top.startswith("/proc/") else iter(()))
-        program.replace("look", lambda top, keep: program.Seen(place_fingerprint, []))
+        program.replace("take_survey", lambda top, keep: program.Survey(place_fingerprint, []))
 
-    place_fingerprint = program.look(str(images), False).fingerprint
-    assert place.run("get", images, fault=fault).rc == 10
+    place_fingerprint = program.take_survey(str(images), False).fingerprint
+    assert place.run("get", images, inject=inject).rc == 10
     assert place.get(images).path == copy
 
 

@@ -26,7 +26,7 @@ def test_what_was_used_longest_ago_goes_first(place, four):
 def test_time_of_day_that_jumps_changes_no_order(place, four):
     a, b, c, d = four
     for source, offset in ((a, 0), (b, 1e8), (c, -1e8), (a, -2e8)):
-        done = place.run("get", "--pid", processes.dead_soon(), source, fault=processes.clock_is(offset))
+        done = place.run("get", "--pid", processes.dead_soon(), source, inject=processes.clock_is(offset))
         assert done.rc == 0
     place.get(d)
     assert place.cached() == {"a", "c", "d"}
@@ -45,7 +45,7 @@ def test_dataset_that_a_command_uses_stays(place, four):
     assert place.run("rm", a).rc == 0
 
 
-def test_children_of_a_command_keep_the_dataset_when_it_has_ended(place, images):
+def test_children_of_an_ended_command_keep_the_dataset(place, images):
     pid_file = place.top / "pid"
     done = place.run("run", images, "--", "sh", "-c", f"sleep 600 >/dev/null 2>&1 & echo $! > {pid_file}")
     assert done.rc == 0
@@ -65,7 +65,7 @@ def test_what_is_larger_than_the_quota_evicts_nothing(place, four):
     assert place.cached() == {"a", "b"}
 
 
-def test_what_cannot_fit_beside_what_stays_evicts_nothing(place, four):
+def test_dataset_that_cannot_fit_evicts_nothing(place, four):
     a, b, _c, _d = four
     place.run("pin", a)
     for source in (a, b):
@@ -77,13 +77,13 @@ def test_what_cannot_fit_beside_what_stays_evicts_nothing(place, four):
 def test_copies_that_are_being_made_count(place, four):
     a, b, c, d = four
     held = [
-        place.start("get", source, fault=processes.at_read(source / "file", lambda: time.sleep(600)))
+        place.start("get", source, inject=processes.at_read(source / "file", lambda: time.sleep(600)))
         for source in (a, b, c)
     ]
     await_that(lambda: len(place.rows("making")) == 3)
     assert place.get(d).rc == 5
-    for one in held:
-        one.kill()
+    for process in held:
+        process.kill()
     assert {row["state"] for row in place.rows()} == {"interrupted"}
     assert place.get(d).rc == 0
     assert place.cached() == {"d"}

@@ -36,7 +36,7 @@ def test_caller_is_the_process_that_asked(place, images):
     assert place.run("rm", images).rc == 0
 
 
-def test_lease_of_another_process_with_the_same_number_counts_no_more(place, images):
+def test_lease_of_a_reused_pid_does_not_count(place, images):
     place.run("get", images)
     (lease,) = place.cache.glob("sets/*/leases/*")
     copy, pid, started, *rest = lease.name.split("@")
@@ -45,14 +45,14 @@ def test_lease_of_another_process_with_the_same_number_counts_no_more(place, ima
 
 
 @pytest.mark.parametrize(("age", "rc"), [(3600, 8), (25 * 3600, 0), (-3600, 0)])
-def test_lease_from_another_pid_namespace_counts_for_a_time_since_boot(place, images, age, rc):
+def test_lease_of_another_pid_namespace_expires(place, images, age, rc):
     place.run("get", images)
     (lease,) = place.cache.glob("sets/*/leases/*")
     copy, pid, started, _namespace, boot, since = lease.name.split("@")
     lease.rename(lease.with_name("@".join([copy, pid, started, "1", boot, str(max(0, int(since) + 10**6))])))
 
-    def fault() -> None:
+    def inject() -> None:
         real = time.clock_gettime
         time.clock_gettime = lambda clock: real(clock) + 10**6 + age
 
-    assert place.run("rm", images, fault=fault).rc == rc
+    assert place.run("rm", images, inject=inject).rc == rc

@@ -41,7 +41,7 @@ def test_group_reads_the_copy_and_nobody_writes_it(place, images):
     assert oct(copy.stat().st_mode & 0o777) == "0o550"
 
 
-def test_source_that_changed_later_is_copied_anew_beside_the_old_copy(place, images):
+def test_changed_source_is_copied_next_to_the_old_copy(place, images):
     reader = place.read(images)
     old = Path(reader.read(0)[:-1])
     (images / "one").write_bytes(b"new")
@@ -61,7 +61,7 @@ def test_source_that_changed_later_is_copied_anew_beside_the_old_copy(place, ima
     assert tree(new) == tree(images)
 
 
-def test_old_copy_that_nobody_reads_goes_when_the_new_one_is_there(place, images):
+def test_unused_old_copy_goes_once_the_new_one_is_whole(place, images):
     place.get(images)
     (images / "one").write_bytes(b"new")
     place.get(images)
@@ -78,7 +78,7 @@ def test_limit_of_file_sizes_in_the_middle_leaves_nothing(place, images):
 
 
 @MOUNTS
-def test_small_disk_keeps_its_floor_of_free_space_and_is_never_filled(place, images):
+def test_small_disk_keeps_its_free_space(place, images):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", place.cache], check=True)
     try:
         big = place.source("big", file=os.urandom(900_000))
@@ -87,7 +87,7 @@ def test_small_disk_keeps_its_floor_of_free_space_and_is_never_filled(place, ima
         place.configure(quota="10G", mount=str(place.cache))
         # Others fill the disk meanwhile, so that it really says that it is full.
         fill = processes.at_read(big / "file", lambda: (place.cache / "other").write_bytes(b"x" * 500_000))
-        done = place.run("get", big, fault=fill)
+        done = place.run("get", big, inject=fill)
         assert (done.rc, done.out) == (5, "")
         assert "full" in done.err
         assert place.leftovers() == []
@@ -146,13 +146,13 @@ def test_killed_at_any_call_it_serves_the_right_bytes_or_none(place):
         (removal, ("evict", "--need", "100K")),
     ):
         prepare()
-        done = place.run(*command, fault=calls.kill_before(0))
+        done = place.run(*command, inject=calls.kill_before(0))
         assert done.rc == 0, done.err
         total = calls.count
         points = random.sample(range(1, total + 1), min(total, max(5, CASES // 4)))
         for number in sorted(points):
             before = prepare()
-            done = place.run(*command, fault=calls.kill_before(number))
+            done = place.run(*command, inject=calls.kill_before(number))
             assert done.rc in (-signal.SIGKILL, 0), done.err
             check_after_kill(place, source, before)
 
@@ -166,6 +166,6 @@ def test_killed_at_any_time_it_serves_the_right_bytes_or_none(place):
         place.clear()
         running = [place.start("get", source) for _number in range(2)]
         time.sleep(random.random() * whole * 1.2)  # noqa: S311
-        for one in running:
-            one.kill()
+        for process in running:
+            process.kill()
         check_after_kill(place, source, tree(source))

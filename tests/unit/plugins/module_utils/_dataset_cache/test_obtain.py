@@ -25,7 +25,7 @@ def test_cache_that_is_missing_gives_the_source_only_when_asked(place, images):
 def test_writers_at_once_make_one_copy(place, images):
     (images / "large").write_bytes(os.urandom(20 * MIB))
     running = [place.start("get", images) for _number in range(5)]
-    paths = {one.wait().path for one in running}
+    paths = {process.wait().path for process in running}
     assert len(paths) == 1
     assert tree(paths.pop()) == tree(images)
     assert len(place.rows()) == 1
@@ -33,7 +33,7 @@ def test_writers_at_once_make_one_copy(place, images):
 
 def test_who_waits_takes_over_from_a_maker_that_is_killed(place, images):
     pause = processes.at_read(images / "one", lambda: time.sleep(600))
-    maker = place.start("get", images, fault=pause)
+    maker = place.start("get", images, inject=pause)
     await_that(lambda: place.rows("making"))
     assert place.run("get", "--wait", "0.2", images).rc == 11
     waiter = place.start("get", images)
@@ -47,7 +47,7 @@ def test_run_is_the_command(place, images):
     def outer() -> None:
         os.umask(0o027)
 
-    done = place.run("run", images, "--", "sh", "-c", 'echo "$DATASET_CACHE_PATH" "$(umask)" {}; exit 3', fault=outer)
+    done = place.run("run", images, "--", "sh", "-c", 'echo "$DATASET_CACHE_PATH" "$(umask)" {}; exit 3', inject=outer)
     copy = place.get(images).path
     assert (done.rc, done.out) == (3, f"{copy} 0027 {copy}\n")
     assert place.run("run", "--env", "TRAIN", images, "--", "sh", "-c", 'test "$TRAIN" = {}').rc == 0

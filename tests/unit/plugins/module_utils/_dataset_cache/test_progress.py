@@ -22,6 +22,6 @@ def test_progress_is_a_bar_on_a_terminal_and_nothing_when_quiet(place):
         sys.stderr.isatty = lambda: True  # type: ignore[method-assign]
         processes.at_read(source / "file", lambda: time.sleep(0.4))()
 
-    assert "\rESC[Kcopying large".replace("ESC", "\x1b") in place.run("get", source, fault=terminal).err
+    assert "\rESC[Kcopying large".replace("ESC", "\x1b") in place.run("get", source, inject=terminal).err
     place.clear()
-    assert place.run("get", "--quiet", source, fault=terminal).err == ""
+    assert place.run("get", "--quiet", source, inject=terminal).err == ""

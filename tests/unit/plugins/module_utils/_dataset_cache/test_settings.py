@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_configuration_that_others_can_change_is_not_believed_by_root(place, images):
+def test_root_refuses_a_configuration_writable_by_others(place, images):
     (place.top / "configuration.json").chmod(0o666)
     done = place.get(images)
     assert done.rc == 2
@@ -22,7 +22,7 @@ def test_configuration_that_others_can_change_is_not_believed_by_root(place, ima
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "expected"),
     [
         ({}, "lacks `cache`"),
         ({"cache": 1}, "lacks `cache`"),
@@ -45,6 +45,6 @@ def test_configuration_that_others_can_change_is_not_believed_by_root(place, ima
         ({"cache": "/c", "evict_service": "yes"}, "wrong kind"),
     ],
 )
-def test_wrong_configuration_is_refused_by_name(values, words):
-    with pytest.raises(ValueError, match=words):
+def test_wrong_configuration_is_refused_by_name(values, expected):
+    with pytest.raises(ValueError, match=expected):
         program.check_settings(values)

@@ -31,9 +31,9 @@ def test_source_outside_of_the_allowed_folders_is_refused(place):
 
 def test_link_out_of_the_source_is_refused(place, images):
     (images / "passwords").symlink_to("/etc/passwd")
-    said = refused(place, images)
-    assert said.startswith("3: ")
-    assert "link out of the source" in said
+    message = refused(place, images)
+    assert message.startswith("3: ")
+    assert "link out of the source" in message
 
 
 def test_link_out_of_the_source_by_way_of_another_is_refused(place, images):
@@ -60,20 +60,20 @@ def test_missing_source_is_refused_but_its_copy_can_be_had(place, images):
 def test_private_files_are_not_shown_to_the_group_unless_asked(place, images):
     place.configure(group=grp.getgrgid(os.getgid()).gr_name)
     os.chmod(images / "one", 0o600)
-    said = refused(place, images)
-    assert said.startswith("3: ")
-    assert "--share" in said
+    message = refused(place, images)
+    assert message.startswith("3: ")
+    assert "--share" in message
     assert tree(place.get(images, "--share").path) == tree(images)
 
 
-def test_source_of_this_very_moment_is_looked_at_again(place, monkeypatch):
-    """A change within the tick of the kernel's clock would leave the same times behind."""
+def test_source_changed_just_now_is_surveyed_again(place, monkeypatch):
+    """Change the source within the tick of the kernel's clock, which leaves the same times."""
     source = place.source("quick", file=b"a")
     now = (source / "file").stat().st_ctime_ns + 1_000_000
     moments = iter([now, now + 10**10])
     monkeypatch.setattr(program.time, "time_ns", lambda: next(moments))
     monkeypatch.setattr(program.time, "sleep", lambda seconds: (source / "file").write_bytes(b"later"))
-    assert [entry.size for entry in program.look(str(source), keep=True).entries] == [0, 5]
+    assert [entry.size for entry in program.take_survey(str(source), keep=True).entries] == [0, 5]
 
 
 def test_every_version_of_a_source_that_changes_fast_is_got(place):
@@ -84,7 +84,7 @@ def test_every_version_of_a_source_that_changes_fast_is_got(place):
         assert (place.get(source).path / "file").read_bytes() == content
 
 
-def test_source_that_is_written_all_the_time_is_told_of(place):
+def test_source_that_is_always_written_is_refused(place):
     source = place.source("log", file=b"a")
     writer = subprocess.Popen([sys.executable, "-c", f"while True: open({str(source / 'file')!r}, 'a').write('x')"])
     try:

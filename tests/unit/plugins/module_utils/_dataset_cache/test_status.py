@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
-def test_status_tells_what_there_is(place, images):
+def test_status_lists_copies(place, images):
     copy = place.get(images).path
     (row,) = place.rows()
     assert {key: row[key] for key in ("source", "path", "state", "pinned", "in_use_by", "files")} == {

@@ -29,7 +29,7 @@ ALICE, BOB, CAROL, STRANGER = (61001, ML), (61002, ML), (61004, ML), (61003, 620
 
 @pytest.fixture
 def shared() -> Iterator[Place]:
-    """A cache as the role makes it, for a group of which no name is needed."""
+    """Create a cache as the role does, for a group that needs no name."""
     for place in processes.place():
         own(place.cache, 0, 0o750)
         for name in ("locks", "requests", "sets"):
@@ -71,7 +71,7 @@ def as_user(user: tuple[int, int], do: Callable[[], object]) -> None:
 
 @pytest.fixture
 def precious(shared: Place) -> Path:
-    """What bob may move and rename, but not remove: alice's private folder in one that the group may write."""
+    """Create a directory that bob can move and rename, but not remove: alice's private folder in one that the group can write."""
     group = shared.top / "group"
     group.mkdir()
     own(group, 0, 0o2775)
@@ -83,12 +83,12 @@ def precious(shared: Place) -> Path:
     return birds
 
 
-def there(place: Place) -> bool:
+def is_kept(place: Place) -> bool:
     return any(path.read_bytes() == b"precious" for path in place.top.rglob("file"))
 
 
 def of_root(place: Place) -> set[str]:
-    """Whatever belongs to root in the cache."""
+    """Return the paths in the cache that belong to root."""
     return {str(path.relative_to(place.cache)) for path in place.cache.rglob("*") if path.lstat().st_uid == 0}
 
 
@@ -104,14 +104,14 @@ def test_users_of_a_group_share_copies_and_cannot_change_them(shared, images):
                 path.write_bytes(b"")
         os._exit(42)
 
-    assert shared.run("status", fault=write, user=BOB).rc == 42
+    assert shared.run("status", inject=write, user=BOB).rc == 42
     assert shared.run("rm", images, user=BOB).rc == 10
     assert shared.run("pin", images, user=BOB).rc == 0
     assert shared.run("unpin", images, user=ALICE).rc == 0
     assert tree(copy) == tree(images)
 
 
-def test_user_outside_of_the_group_is_told_so(shared, images):
+def test_user_outside_of_the_group_is_refused(shared, images):
     shared.get(images, user=ALICE)
     done = shared.get(images, user=STRANGER)
     assert done.rc == 10
@@ -157,7 +157,7 @@ def test_root_that_removes_what_a_user_made_follows_no_link(shared, images):
 def test_users_at_once_make_one_copy_each_may_use(shared, images):
     (images / "large").write_bytes(os.urandom(10 * MIB))
     running = [shared.start("get", images, user=user) for user in (ALICE, BOB) * 2]
-    assert len({one.wait().path for one in running}) == 1
+    assert len({process.wait().path for process in running}) == 1
 
 
 # --- what root does in a cache of users ---
@@ -182,7 +182,7 @@ def test_root_has_copies_made_by_a_member_of_the_group(shared, images):
     assert list((shared.cache / "sets").iterdir()) == list((shared.cache / "locks").iterdir()) == []
 
 
-def test_root_keeps_away_from_a_cache_in_which_users_can_exchange_directories(shared, images):
+def test_root_refuses_a_cache_with_exchangeable_directories(shared, images):
     for name, mode in ((".", 0o2770), ("sets", 0o2770), ("locks", 0o2770)):
         path = shared.cache / name
         before = path.stat().st_mode
@@ -196,7 +196,7 @@ def test_root_keeps_away_from_a_cache_in_which_users_can_exchange_directories(sh
 
 
 @pytest.mark.parametrize("mode", [0o750, 0o2770], ids=["made by the role", "made by an older release"])
-def test_directory_that_becomes_a_link_while_root_starts_gives_nothing_away(shared, mode):
+def test_directory_swapped_for_a_link_exposes_nothing(shared, mode):
     secret = shared.top / "secret"
     secret.mkdir(mode=0o700)
     (secret / "key").write_bytes(b"precious")
@@ -229,17 +229,17 @@ def test_directory_that_becomes_a_link_while_root_starts_gives_nothing_away(shar
     assert (secret / "key").read_bytes() == b"precious"
 
 
-def test_link_in_the_place_of_a_dataset_removes_nothing_elsewhere(shared, precious):
+def test_link_in_place_of_a_dataset_removes_nothing_elsewhere(shared, precious):
     (precious / "private").rename(precious / "g000001")
     as_user(BOB, lambda: (shared.cache / "sets/evil").symlink_to(precious))
     for command in (("evict", "--need", "1"), ("verify",), ("evict",)):
         assert shared.run(*command).rc == 0
-    assert there(shared)
+    assert is_kept(shared)
     assert not os.path.lexists(shared.cache / "sets/evil")
 
 
 @pytest.mark.parametrize("command", [("evict",), ("rm", "evil")], ids=["evict", "rm"])
-def test_folder_of_another_user_that_was_moved_into_the_cache_is_not_removed(shared, precious, command):
+def test_foreign_folder_moved_into_a_dataset_is_not_removed(shared, precious, command):
     sets = shared.cache / "sets"
 
     def as_copy() -> None:
@@ -249,7 +249,7 @@ def test_folder_of_another_user_that_was_moved_into_the_cache_is_not_removed(sha
 
     as_user(BOB, as_copy)
     shared.run(*command)
-    assert there(shared)
+    assert is_kept(shared)
 
 
 def test_folder_of_another_user_as_a_dataset_is_not_removed(shared, precious):
@@ -259,7 +259,7 @@ def test_folder_of_another_user_as_a_dataset_is_not_removed(shared, precious):
 
     as_user(BOB, as_dataset)
     shared.run("evict")
-    assert there(shared)
+    assert is_kept(shared)
 
 
 def test_odd_things_keep_root_neither_busy_nor_from_requests(shared, images, precious):
@@ -291,7 +291,7 @@ def test_odd_things_keep_root_neither_busy_nor_from_requests(shared, images, pre
     assert [path.suffix for path in locks.iterdir() if not path.name.startswith("images")] == []
     assert [path.name for path in (shared.cache / "sets").iterdir()] == []
     # What may be another user's is kept, out of the way.
-    assert there(shared)
+    assert is_kept(shared)
     assert len(list(shared.cache.glob(".odd-*"))) == 1
 
 
@@ -337,7 +337,7 @@ def test_names_and_records_that_make_no_sense_stop_nothing(shared, images):
 def test_no_file_of_somebody_else_is_opened_to_be_made(shared, images):
     """Linux refuses that in a sticky folder (fs.protected_regular), where a test cannot have it so."""
 
-    def fault() -> None:
+    def inject() -> None:
         real = os.open
 
         def checked(path: str, flags: int, *rest: int, **options: int) -> int:
@@ -348,11 +348,11 @@ def test_no_file_of_somebody_else_is_opened_to_be_made(shared, images):
 
     for user in (ALICE, BOB):
         for command in (("get", images), ("pin", images), ("unpin", images), ("status",), ("release", images)):
-            assert shared.run(*command, fault=fault, user=user).rc == 0
+            assert shared.run(*command, inject=inject, user=user).rc == 0
 
 
-def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, images):
-    """Alice's process writes where it began to write, whatever bob puts in the place of its staging folder."""
+def test_owner_of_a_dataset_cannot_redirect_a_copy(shared, images):
+    """Keep alice's process writing where it began, whatever bob puts in the place of its staging folder."""
     home = shared.top / "home"
     home.mkdir()
     os.chown(home, *ALICE)
@@ -361,7 +361,7 @@ def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, im
     assert folder.stat().st_uid == BOB[0]
     go = shared.top / "go"
     maker = shared.start(
-        "get", images, user=ALICE, fault=processes.at_read(images / "one", lambda: await_that(go.exists))
+        "get", images, user=ALICE, inject=processes.at_read(images / "one", lambda: await_that(go.exists))
     )
     await_that(lambda: list(folder.glob(".staging-*/data/images")))
 
@@ -376,7 +376,7 @@ def test_owner_of_a_dataset_cannot_lead_the_copy_of_another_elsewhere(shared, im
     assert list(home.iterdir()) == []
 
 
-def test_copy_that_is_read_stays_whatever_the_owner_of_the_dataset_calls_it(shared, images):
+def test_renamed_copy_in_use_stays(shared, images):
     shared.run("pin", images, user=BOB)
     copy = shared.get(images, user=ALICE).path
     reader = shared.read(images, user=ALICE)
@@ -390,7 +390,7 @@ def test_copy_that_is_read_stays_whatever_the_owner_of_the_dataset_calls_it(shar
     assert not (folder / ".trash-1").exists()
 
 
-def test_dataset_whose_last_copy_its_owner_has_not_removed_is_forgotten(shared, images):
+def test_dataset_without_copies_is_forgotten(shared, images):
     shared.run("pin", images, user=BOB)
     shared.get(images, user=ALICE)
     shared.run("unpin", images, user=ALICE)
@@ -404,17 +404,17 @@ def test_dataset_whose_last_copy_its_owner_has_not_removed_is_forgotten(shared, 
 
 @contextlib.contextmanager
 def holding(path: Path, user: tuple[int, int] = BOB) -> Iterator[None]:
-    """A user holds a lock."""
-    ready, told = os.pipe()
+    """Hold a lock as a user."""
+    ready, signal_end = os.pipe()
 
     def hold() -> None:
         fd = os.open(path, os.O_RDONLY if path.exists() else os.O_CREAT, 0o640)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        os.write(told, b"1")
+        os.write(signal_end, b"1")
         signal.pause()
 
     pid = child(user, hold)
-    os.close(told)
+    os.close(signal_end)
     try:
         assert os.read(ready, 1)
         yield
@@ -431,15 +431,15 @@ def soon() -> None:
 
 
 def own_set(place: Place, *names: str, name: str = "evil") -> Path:
-    """A dataset that bob makes by hand, with folders in it."""
+    """Create a dataset of bob by hand, with folders in it."""
     folder = place.cache / "sets" / name
 
     def make() -> None:
         folder.mkdir()
         folder.chmod(0o3770)
-        for one in names:
-            (folder / one).mkdir()
-            (folder / one).chmod(0o750)
+        for folder_name in names:
+            (folder / folder_name).mkdir()
+            (folder / folder_name).chmod(0o750)
 
     as_user(BOB, make)
     return folder
@@ -456,10 +456,10 @@ def test_long_name_in_a_dataset_keeps_nobody_from_the_others(shared, images, nam
         assert shared.run(*command, user=user).rc == 0
 
 
-def test_dataset_that_cannot_be_read_keeps_nobody_from_the_others(shared, images):
+def test_unreadable_dataset_blocks_no_other(shared, images):
     own_set(shared)
 
-    def fault() -> None:
+    def inject() -> None:
         real = processes.program.Cache.read
 
         def read(cache: object, folder: object, name: str) -> object:
@@ -468,7 +468,7 @@ def test_dataset_that_cannot_be_read_keeps_nobody_from_the_others(shared, images
         processes.program.Cache.read = read
 
     for command, user in ((("evict",), None), (("get", images), ALICE), (("status",), ALICE)):
-        assert shared.run(*command, fault=fault, user=user).rc == 0
+        assert shared.run(*command, inject=inject, user=user).rc == 0
 
 
 def test_next_copy_has_a_number_that_is_read(shared, images):
@@ -482,10 +482,10 @@ def test_next_copy_has_a_number_that_is_read(shared, images):
 def test_lock_that_a_user_holds_keeps_nobody_from_the_others(shared, images):
     own_set(shared, ".staging-1", "g000001")
     with holding(shared.cache / "locks/evil.lock"):
-        assert shared.run("evict", "--requests", fault=soon).rc == 0
-        assert shared.run("get", images, fault=soon, user=ALICE).rc == 0
+        assert shared.run("evict", "--requests", inject=soon).rc == 0
+        assert shared.run("get", images, inject=soon, user=ALICE).rc == 0
         for command in ("status", "verify"):
-            assert shared.run(command, fault=soon).rc in (0, 8)
+            assert shared.run(command, inject=soon).rc in (0, 8)
 
 
 @pytest.mark.parametrize("what", ["locks", "locks/{}.lock"])
@@ -494,39 +494,39 @@ def test_root_does_not_wait_for_ever_for_a_user(shared, images, what):
     name = next((shared.cache / "sets").iterdir()).name
     with holding(shared.cache / what.format(name)):
         for command in (("unpin", images), ("rm", images)):
-            assert shared.run(*command, fault=soon).rc in (8, 9)
-        assert shared.run("evict", fault=soon).rc in (0, 8)
+            assert shared.run(*command, inject=soon).rc in (8, 9)
+        assert shared.run("evict", inject=soon).rc in (0, 8)
 
 
 def test_user_who_locks_a_copy_makes_nobody_wait(shared, images):
     copy = shared.get(images, user=ALICE).path
     with holding(copy.parents[1] / "use"):
-        assert shared.run("get", images, fault=soon, user=BOB).rc == 0
-        assert shared.run("verify", fault=soon).rc == 8
+        assert shared.run("get", images, inject=soon, user=BOB).rc == 0
+        assert shared.run("verify", inject=soon).rc == 8
 
 
 def test_lock_of_the_room_is_free_while_a_dataset_is_locked(shared, images):
     shared.run("pin", images, user=BOB)
     name = next((shared.cache / "sets").iterdir()).name
-    ready, told = os.pipe()
+    ready, signal_end = os.pipe()
     go = shared.top / "go"
 
-    def fault() -> None:
+    def inject() -> None:
         real = processes.program.Making.reserve
 
         def reserve(*arguments: object) -> None:
-            os.write(told, b"1")
+            os.write(signal_end, b"1")
             await_that(go.exists)
             real(*arguments)
 
         processes.program.Making.reserve = reserve
 
-    waiting = shared.start("get", images, fault=fault, user=ALICE)
+    waiting = shared.start("get", images, inject=inject, user=ALICE)
     assert os.read(ready, 1)
     with holding(shared.cache / f"locks/{name}.lock"):
         go.touch()
         other = shared.source("other", file=b"x")
-        assert shared.run("get", other, fault=soon, user=ALICE).rc == 0
+        assert shared.run("get", other, inject=soon, user=ALICE).rc == 0
     assert waiting.wait().rc == 0
 
 
@@ -628,7 +628,7 @@ def test_damaged_copy_goes_when_it_is_no_longer_pinned(shared, images):
 
 
 @pytest.mark.parametrize("mark", [True, False], ids=["with a mark", "without"])
-def test_member_who_finds_the_copy_of_another_wrong_has_a_new_one(shared, images, mark):
+def test_member_gets_a_new_copy_for_a_wrong_one(shared, images, mark):
     copy = shared.get(images, user=ALICE).path
     os.utime(copy / "one")
     if mark:
@@ -640,7 +640,7 @@ def test_member_who_finds_the_copy_of_another_wrong_has_a_new_one(shared, images
 
 @pytest.mark.parametrize("keep", ["lease", "pin"])
 @pytest.mark.parametrize("name", [".trash-1", ".staging-1"])
-def test_copy_that_the_owner_of_the_dataset_renames_keeps_leases_and_pins(shared, images, name, keep):
+def test_renamed_copy_keeps_leases_and_pins(shared, images, name, keep):
     shared.run("pin", images, user=BOB)
     shared.run("get", "--pid", os.getpid(), images, user=ALICE)
     if keep == "lease":
@@ -658,7 +658,7 @@ def test_copy_that_the_owner_of_the_dataset_renames_keeps_leases_and_pins(shared
     assert not folder.exists()
 
 
-def test_root_has_only_copies_of_root_or_of_the_owner_of_the_source(shared, images):
+def test_root_uses_only_copies_of_root_or_the_source_owner(shared, images):
     copy = shared.get(images, user=ALICE).path
     assert shared.run("get", images).rc == 10
     assert shared.run("get", "--offline", images).rc == 9
@@ -695,7 +695,7 @@ def test_locks_are_files_that_others_cannot_write(shared, images):
 def test_copy_that_is_made_stays_whatever_becomes_of_its_lock(shared, images, how):
     go = shared.top / "go"
     block = processes.at_read(images / "one", lambda: await_that(go.exists))
-    maker = shared.start("get", images, fault=block, user=ALICE)
+    maker = shared.start("get", images, inject=block, user=ALICE)
     await_that(lambda: list(shared.cache.glob("sets/*/.staging-*/data/images")))
     (lock,) = (shared.cache / "locks").glob("*.make")
     if how == "link":
@@ -711,14 +711,14 @@ def test_copy_that_is_made_stays_whatever_becomes_of_its_lock(shared, images, ho
     assert tree(maker.wait().path) == tree(images)
 
 
-def test_status_looks_at_a_source_with_the_rights_of_the_owner_of_the_copy(shared, images):
+def test_status_reads_a_source_as_the_owner_of_the_copy(shared, images):
     shared.get(images, user=ALICE)
     images.chmod(0o700)
     (row,) = json.loads(shared.run("status", "--check", "--json").out)["datasets"]
     assert row["state"] == "sourceless"
 
 
-def test_folder_that_root_moved_out_of_the_cache_goes_or_is_told(shared):
+def test_folder_moved_out_by_root_is_removed_or_reported(shared):
     for name in (".odd-empty", ".odd-full"):
         (shared.cache / name).mkdir()
         own(shared.cache / name, ALICE[0], 0o2770)

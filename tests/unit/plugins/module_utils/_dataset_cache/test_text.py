@@ -45,9 +45,14 @@ def test_what_is_no_size_is_refused(text):
 
 
 def test_sums_are_read_as_sha256sum_writes_them():
-    one, two = "1" * 64, "a" * 64
-    text = f"{one}  ./plain\n{two.upper()} *binary\r\n\\{one}  new\\nline\\\\\n# words\n\nSHA256 (tag (ged)) = {two}\n"
-    assert program.read_sums(text.encode()) == {"plain": one, "binary": two, "new\nline\\": one, "tag (ged)": two}
+    first, second = "1" * 64, "a" * 64
+    text = f"{first}  ./plain\n{second.upper()} *binary\r\n\\{first}  new\\nline\\\\\n# words\n\nSHA256 (tag (ged)) = {second}\n"
+    assert program.read_sums(text.encode()) == {
+        "plain": first,
+        "binary": second,
+        "new\nline\\": first,
+        "tag (ged)": second,
+    }
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ def test_source_that_matches_its_checksums_is_copied(place, images):
 def test_source_that_does_not_match_its_checksums_is_refused(place, images):
     (images / "SHA256SUMS").write_text(sums_of(images))
     (images / "two").write_bytes(b"flipped")
-    said = refused(place, images)
-    assert said.startswith("4: ")
-    assert "two is corrupt" in said
+    message = refused(place, images)
+    assert message.startswith("4: ")
+    assert "two is corrupt" in message
 
 
 def test_source_that_lacks_a_file_of_its_checksums_is_refused(place, images):
@@ -44,7 +44,7 @@ def test_source_that_lacks_a_file_of_its_checksums_is_refused(place, images):
     assert refused(place, images).startswith("4: ")
 
 
-def test_list_of_checksums_that_is_none_is_refused(place, images):
+def test_invalid_list_of_checksums_is_refused(place, images):
     (images / "SHA256SUMS").write_text("<html>404</html>\n")
     assert refused(place, images).startswith("4: ")
 
@@ -64,9 +64,9 @@ def test_list_from_elsewhere_is_compared(place, images):
 @pytest.mark.parametrize("after", [0, MIB])
 def test_read_error_in_the_source_is_no_copy(place, after):
     source = place.source("failing", good=b"1", bad=b"x" * 3 * MIB)
-    said = refused(place, source, fault=processes.at_read(source / "bad", processes.fails(errno.EIO), after))
-    assert said.startswith("4: ")
-    assert "bad cannot be read" in said
+    message = refused(place, source, inject=processes.at_read(source / "bad", processes.fails(errno.EIO), after))
+    assert message.startswith("4: ")
+    assert "bad cannot be read" in message
 
 
 @MOUNTS
@@ -74,7 +74,7 @@ def test_read_error_in_the_source_is_no_copy(place, after):
     not shutil.which("mkfs.ext4") or not Path("/dev/loop-control").exists(), reason="needs loop devices and mkfs.ext4"
 )
 def test_read_error_of_a_real_disk_is_no_copy(place):
-    """A disk of which the end is gone: the kernel itself answers with EIO."""
+    """Cut the end of a disk off: the kernel itself answers with EIO."""
     image, disk = place.top / "image", place.data / "disk"
     disk.mkdir()
     with image.open("wb") as file:
@@ -120,16 +120,16 @@ def test_source_that_changes_while_it_is_copied_gives_no_copy(place, change):
     (source / "sub").mkdir()
     (source / "sub/passwd").write_bytes(b"mine")
     (source / "link").symlink_to("first")
-    fault = processes.at_read(source / "big", lambda: CHANGES[change](source), MIB)
-    done = place.run("get", source, fault=fault)
+    inject = processes.at_read(source / "big", lambda: CHANGES[change](source), MIB)
+    done = place.run("get", source, inject=inject)
     assert (done.rc, done.out) == (6, ""), done.err
     assert place.rows() == []
     assert place.leftovers() == []
 
 
-def test_copy_that_is_read_back_otherwise_is_none(place, images):
+def test_copy_with_wrong_bytes_on_disk_is_refused(place, images):
     fell_back(place, images, 7, processes.writes_wrong("data/images/two"))
 
 
-def test_large_file_that_is_read_back_otherwise_is_none(place):
+def test_large_file_with_wrong_bytes_on_disk_is_refused(place):
     fell_back(place, place.source("large", file=b"x" * 9 * MIB), 7, processes.writes_wrong("data/large/file"))

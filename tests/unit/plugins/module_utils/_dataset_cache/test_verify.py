@@ -11,7 +11,7 @@ from tests.unit.support.storage.dataset_cache_processes import rewrite, tree
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
-def test_verify_finds_a_byte_that_changed_and_it_is_never_served_again(place, images):
+def test_verify_finds_a_changed_byte_for_good(place, images):
     copy = place.get(images).path
     assert place.run("verify").rc == 0
     (copy / "two").chmod(0o600)

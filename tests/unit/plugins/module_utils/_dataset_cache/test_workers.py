@@ -15,10 +15,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_it_and_takes_away_what_was_half_made(place, images, number, tmp_path):
+def test_signal_removes_an_unfinished_copy(place, images, number, tmp_path):
     # It ends when those who read for it have come to an end: they go on once the signal is on its way.
     go = tmp_path / "go"
-    maker = place.start("get", images, fault=processes.at_read(images / "one", lambda: await_that(go.exists, 600)))
+    maker = place.start("get", images, inject=processes.at_read(images / "one", lambda: await_that(go.exists, 600)))
     await_that(lambda: place.rows("making"))
     maker.send(number)
     go.touch()

@@ -34,7 +34,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def with_old(machine: Machine) -> Machine:
-    """A machine that runs the previous driver."""
+    """Return a machine that runs the previous driver."""
     machine.install(OLD)
     machine.load()
     return machine
@@ -52,35 +52,35 @@ def root(tmp_path: Path) -> Root:
 
 @pytest.fixture
 def see(tmp_path: Path) -> See:
-    """See a recorded host with a request: `see("healthy_workstation", {"branch": "590"}, record=..., loaded=...)`."""
+    """Return a reader of recorded hosts: `see("healthy_workstation", {"branch": "590"}, record=..., loaded=...)`."""
 
     def look(
-        name: str, request: dict[str, Any] | None = None, *, offered: Sequence[str] = (), **seen: Any
+        name: str, request: dict[str, Any] | None = None, *, offered: Sequence[str] = (), **more: Any
     ) -> DriverState:
         facts = gpu_hosts.gather(name, Path(tempfile.mkdtemp(dir=tmp_path)))
         facts["free_bytes"] = dict.fromkeys(facts["free_bytes"], 10**12)
         facts["holders"] = [row for row in facts["holders"] if row["command"] == "nvidia-persiste"]
         for rows in facts["available"].values():
             rows += [{"version": version, "origins": ["cuda_repository"]} for version in offered]
-        facts.update(seen.pop("facts", {}))
+        facts.update(more.pop("facts", {}))
         planned = plan_driver(facts, request or {})
-        record = seen.pop("record", Record())
-        asked = Request.from_dict({**(request or {}), "own_holds": record.held})
-        return DriverState(facts=facts, plan=planned, record=record, request=asked, **seen)
+        record = more.pop("record", Record())
+        request_ = Request.from_dict({**(request or {}), "own_holds": record.held})
+        return DriverState(facts=facts, plan=planned, record=record, request=request_, **more)
 
     return look
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """The command lines that the module ran on a healthy workstation."""
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """Return the command lines that the module ran on a healthy workstation."""
     record = gpu_hosts.lay_out("healthy_workstation", tmp_path)
     lines: list[list[str]] = []
 
     def run_command(_self: AnsibleModule, line: list[str], **_options: Any) -> tuple[int, str, str]:
         lines.append(line)
-        said = record["policy"] if line[3:] else record["sources"]
-        return 0, said if line[:2] == ["apt-cache", "policy"] else "", ""
+        output = record["policy"] if line[3:] else record["sources"]
+        return 0, output if line[:2] == ["apt-cache", "policy"] else "", ""
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
     monkeypatch.setattr(nvidia_driver_plan, "ROOT", str(tmp_path))

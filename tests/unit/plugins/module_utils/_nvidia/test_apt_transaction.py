@@ -26,7 +26,7 @@ Conf libcuda1 (590.48.01-1 NVIDIA CUDA:NVIDIA [amd64])
 """
 
 
-def test_what_apt_would_do() -> None:
+def test_simulation_is_parsed() -> None:
     found = parse_simulation(0, SIMULATED, "")
     assert found.install == {"libcuda1": "590.48.01-1", "dkms": "3.0.10-8+deb12u1"}
     assert found.remove == ["nvidia-kernel-dkms"]

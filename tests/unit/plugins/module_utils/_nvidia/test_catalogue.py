@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).parents[5]
 
 
 def tables() -> Iterator[tuple[str, Any]]:
-    """Every row of every table, with the name of its table."""
+    """Yield every row of every table, with the name of its table."""
     for name, table in vars(data).items():
         if name.isupper() and isinstance(table, tuple) and table and hasattr(table[0], "_fields"):
             yield from ((name, row) for row in table)
@@ -54,7 +54,7 @@ def test_a_branch_and_a_generation_agree_on_where_support_ends() -> None:
             assert served == (branch.number <= (generation.highest_branch or 10000)), (branch.number, generation.name)
 
 
-def test_open_modules_begin_with_turing_and_closed_ones_end_before_blackwell() -> None:
+def test_open_modules_from_turing_and_closed_until_hopper() -> None:
     modules = {row.name: row.modules for row in data.GENERATIONS}
     assert [name for name, found in modules.items() if data.OPEN in found] == [
         "Turing",
@@ -66,7 +66,7 @@ def test_open_modules_begin_with_turing_and_closed_ones_end_before_blackwell() -
     assert [name for name, found in modules.items() if data.CLOSED not in found] == ["Blackwell"]
 
 
-def test_a_branch_has_the_cuda_of_the_newest_toolkit_it_fully_serves() -> None:
+def test_branch_has_the_cuda_of_its_newest_full_toolkit() -> None:
     for branch in data.BRANCHES:
         served = [
             row.version for row in data.TOOLKITS if version_key(row.driver) <= version_key(f"{branch.number}.9999")
@@ -89,5 +89,5 @@ def test_versions_that_are_compared_are_versions() -> None:
 
 
 def test_page_shows_the_data() -> None:
-    """Make it anew with ``.venv/bin/python -m tests.unit.support.nvidia.catalogue_page``."""
+    """Make it again with ``.venv/bin/python -m tests.unit.support.nvidia.catalogue_page``."""
     assert (CHECKOUT / "docs/gpu_data.md").read_text() == catalogue_page.render()

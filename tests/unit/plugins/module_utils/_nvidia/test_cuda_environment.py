@@ -31,7 +31,7 @@ def test_environment_keeps_what_else_it_says(before, after):
 
 
 def pam_env(text: str) -> dict[str, str]:
-    """What Linux-PAM 1.5.2 makes of /etc/environment, told character by character as its C code does (pam_env.c, _parse_env_file)."""
+    """Parse /etc/environment as Linux-PAM 1.5.2 does, character by character like its C code (pam_env.c, _parse_env_file)."""
     read: dict[str, str] = {}
     lines = text.split("\n")
     while lines:
@@ -64,7 +64,7 @@ TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, st.lists(LINES, max
 
 
 @given(TEXTS)
-def test_whatever_the_environment_says_sessions_find_the_toolkit_and_lose_nothing(before):
+def test_any_environment_gets_the_toolkit_and_loses_nothing(before):
     after = set_environment(before, "/usr/local/cuda")
     read, earlier = pam_env(after), pam_env(before)
 
@@ -114,7 +114,7 @@ ADDED = "http_proxy=http://proxy.example:3128\n"
         'PATH="/usr/bin:/usr/local/cuda/bin"\nCUDA_HOME=/opt/cuda\n',
     ],
 )
-def test_absent_takes_only_the_toolkit_s_lines_out_of_the_environment(before):
+def test_absent_removes_only_the_toolkits_lines(before):
     ours = set_environment(before, "/usr/local/cuda")
 
     assert unset_environment(ours, "/usr/local/cuda", before) == before

@@ -32,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """An H100 with one toolkit."""
+    """Return the root of a host with an H100 and one toolkit."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -59,7 +59,7 @@ def test_a_host_is_read_below_its_root(root):
 @pytest.mark.parametrize(
     ("role", "brought"), [("cuda", {"cuda-toolkit-13-0"}), ("cudnn", {"cudnn9-cuda-13"}), ("another", set())]
 )
-def test_what_each_role_brought_is_told_apart(root, role, brought):
+def test_each_role_has_its_own_record_of_packages(root, role, brought):
     assert read_host(Tree(str(root)), role).brought == brought
 
 
@@ -72,7 +72,7 @@ def test_a_damaged_record_is_named_with_the_way_out(root, text):
 
 
 @pytest.mark.parametrize(("names", "interrupted"), [([], False), (["tmp.i"], False), (["0000", "tmp.i"], True)])
-def test_the_journal_of_dpkg_tells_that_it_was_cut_short(root, names, interrupted):
+def test_dpkg_journal_shows_an_interruption(root, names, interrupted):
     (root / "var/lib/dpkg/updates").mkdir()
     for name in names:
         (root / "var/lib/dpkg/updates" / name).touch()
@@ -80,7 +80,7 @@ def test_the_journal_of_dpkg_tells_that_it_was_cut_short(root, names, interrupte
     assert read_host(Tree(str(root)), "cuda").interrupted is interrupted
 
 
-def test_the_environment_before_the_role_is_known_while_it_is_the_role_s(root):
+def test_original_environment_is_read_from_config_files(root):
     assert read_host(Tree(str(root)), "cuda").environment_before is None
 
     store, original = Store("cuda", f"{root}{STORE}"), State("file", b"LANG=C\n", 0o644)
@@ -118,5 +118,5 @@ def test_the_repository_of_a_system():
     assert repository(Host("Debian", "11", "x86_64"), {}) == {}
 
 
-def test_another_machine_s_checksum_does_not_stand_in_for_one_that_is_unknown():
+def test_checksum_of_another_machine_is_not_used():
     assert repository(Host("Debian", "13", "aarch64"), {})["keyring_sha256"] == ""

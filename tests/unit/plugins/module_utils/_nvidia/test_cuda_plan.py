@@ -54,7 +54,7 @@ def test_no_metapackage_that_pulls_a_driver():
     assert not {"cuda", "cuda-13-0", "cuda-drivers"} & {*plan.install}
 
 
-def test_what_is_there_is_neither_installed_nor_claimed():
+def test_existing_toolkit_is_neither_installed_nor_managed():
     host = having(BARE, "cuda-toolkit-12-9", "g++")
     plan = plan_present(host, Request(toolkits=("12.9", "13.0")))
 
@@ -63,7 +63,7 @@ def test_what_is_there_is_neither_installed_nor_claimed():
 
 
 @pytest.mark.parametrize("state", ["toolkit", "nvcc", "journal"])
-def test_what_was_cut_short_is_completed(state):
+def test_interrupted_installation_is_completed(state):
     packages = {
         "cuda-toolkit-13-0": Package("1", depends=frozenset({frozenset({"cuda-nvcc-13-0"})}), whole=state != "toolkit"),
         "cuda-nvcc-13-0": Package("1", whole=state != "nvcc"),
@@ -81,7 +81,7 @@ def test_what_was_cut_short_is_completed(state):
     assert refusals(plan) == []
 
 
-def test_what_somebody_else_left_unfinished_is_not_the_role_s_to_complete():
+def test_unfinished_packages_of_others_are_ignored():
     host = having(BARE, "cuda-toolkit-13-0", "g++")
     host = dataclasses.replace(host, packages={**host.packages, "another": Package("1", whole=False)})
 
@@ -100,14 +100,14 @@ def test_absent_has_what_the_role_left_unfinished_settled_first():
     assert (plan.unfinished, plan.remove) == (True, ["cuda-toolkit-13-0"])
 
 
-def test_what_is_half_there_needs_no_room_of_its_own():
+def test_half_installed_toolkit_needs_no_more_space():
     packages = {"cuda-toolkit-13-0": Package("1", whole=False), "g++": Package("1")}
     host = dataclasses.replace(BARE, packages=packages, free_bytes={"/usr/local": GIB})
 
     assert refusals(plan_present(host, Request(toolkits=("13.0",)))) == []
 
 
-def test_a_toolkit_that_the_repository_lacks_is_refused_with_those_that_it_has():
+def test_toolkit_that_the_repository_lacks_is_refused():
     plan = plan_present(BARE, Request(toolkits=("13.0", "12.6")))
 
     plan.check_known(
@@ -121,12 +121,12 @@ def test_a_toolkit_that_the_repository_lacks_is_refused_with_those_that_it_has()
         {"cuda-toolkit-13-0", "cuda-toolkit-12-9"},
     )
 
-    (words,) = refusals(plan)
-    assert words.startswith("cuda_toolkits asks for 12.6, which NVIDIA's repository for this system does not have")
-    assert "choose among 13.0, 12.9, or" in words
+    (message,) = refusals(plan)
+    assert message.startswith("cuda_toolkits asks for 12.6, which NVIDIA's repository for this system does not have")
+    assert "choose among 13.0, 12.9, or" in message
 
 
-def test_one_version_leaves_with_what_it_brought():
+def test_removed_version_goes_with_its_dependencies():
     packages = {
         "cuda-toolkit-12-9": Package("1", needs=frozenset({"cuda-nvcc-12-9", "cuda-config"})),
         "cuda-nvcc-12-9": Package("1"),
@@ -179,7 +179,7 @@ def test_a_toolkit_that_has_to_stay_is_still_the_role_s():
     assert plan.brought == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
 
 
-def test_absent_names_a_hold_that_is_in_the_way():
+def test_absent_names_a_held_package():
     packages = {"cuda-toolkit-13-0": Package("1", hold=True), "vim": Package("1", hold=True)}
     host = dataclasses.replace(BARE, packages=packages, brought=frozenset({"cuda-toolkit-13-0"}))
 
@@ -198,18 +198,18 @@ def test_absent_names_a_hold_that_is_in_the_way():
         ("535.309.01", ["12.2"]),
     ],
 )
-def test_nobody_asked_so_the_driver_decides(driver, toolkits):
+def test_driver_decides_without_a_request(driver, toolkits):
     assert plan_present(dataclasses.replace(BARE, driver=driver), Request()).toolkits == toolkits
 
 
-def test_nobody_asked_so_what_is_there_stays_as_long_as_it_works():
+def test_working_toolkit_stays_without_a_request():
     host = having(BARE, "cuda-toolkit-12-8", "cuda-toolkit-12-9", driver="580.95.05")
 
     assert plan_present(host, Request()).toolkits == ["12.9", "12.8"]
     assert plan_present(dataclasses.replace(host, driver="520.61.05"), Request()).toolkits == ["11.8"]
 
 
-def test_a_driver_that_what_the_role_brought_does_not_work_with_is_refused():
+def test_driver_that_breaks_the_installed_toolkit_is_refused():
     host = having(BARE, "cuda-toolkit-13-0", brought=frozenset({"cuda-toolkit-13-0"}))
 
     plan = plan_present(host, Request(driver_branch="570"))
@@ -224,7 +224,7 @@ def test_a_driver_that_what_the_role_brought_does_not_work_with_is_refused():
 
 
 @pytest.mark.parametrize("roots", [{}, {"cuda": "cuda-12.9"}])
-def test_a_link_that_is_gone_or_leads_elsewhere_comes_back(roots):
+def test_missing_or_wrong_link_is_restored(roots):
     host = having(BARE, "cuda-toolkit-13-0", "g++", **LINKED)
     changed = dataclasses.replace(host, roots={"cuda-13": "/etc/alternatives/cuda-13", **roots})
 
@@ -242,7 +242,7 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
 
 
 @pytest.mark.parametrize(
-    ("host", "request_", "words"),
+    ("host", "request_", "message"),
     [
         (BARE, Request(toolkits=("13.0",), driver_branch="570"), "needs driver 580.65.06 or newer, not 570"),
         (
@@ -297,8 +297,8 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_variable_and_the_way_out(host, request_, words):
-    assert words in "\n".join(refusals(plan_present(host, request_)))
+def test_impossible_request_is_refused_with_a_remedy(host, request_, message):
+    assert message in "\n".join(refusals(plan_present(host, request_)))
 
 
 def test_a_planned_branch_counts_more_than_the_driver_in_use():
@@ -306,7 +306,7 @@ def test_a_planned_branch_counts_more_than_the_driver_in_use():
     assert refusals(plan_present(host, Request(toolkits=("13.0",), driver_branch="580"))) == []
 
 
-def test_minor_version_compatibility_is_told():
+def test_minor_version_compatibility_is_a_note():
     plan = plan_present(dataclasses.replace(BARE, driver="570.211.01"), Request(toolkits=("12.9",)))
 
     assert refusals(plan) == []
@@ -332,7 +332,7 @@ ADDED = "http_proxy=http://proxy.example:3128\n"
     ("added", "files"),
     [("", []), (ADDED, [{"path": "/etc/environment", "state": "released", "content": "LANG=C\n" + ADDED}])],
 )
-def test_the_environment_comes_back_as_it_was_unless_others_wrote_to_it(added, files):
+def test_environment_is_released_if_others_changed_it(added, files):
     host = dataclasses.replace(
         BARE, environment=set_environment("LANG=C\n", "/usr/local/cuda") + added, environment_before="LANG=C\n"
     )

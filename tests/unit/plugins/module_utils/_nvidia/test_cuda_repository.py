@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host in a directory; dpkg and apt-get are imitated, the depot is a file."""
+"""A host in a directory, with fakes of dpkg and apt-get. The depot is a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATUS = "Package: cuda-keyring\nStatus: install ok installed\nVersion: 1.1-1\n"
 
 
 class Host:
-    """A root directory, and what apt-get update says there: nothing while all is well. *locks* are the words of the next commands."""
+    """A root directory, and what apt-get update says there: nothing while all is well. *locks* are the messages of the next commands."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.depot = folder / "root", folder / "depot"
@@ -43,7 +43,7 @@ class Host:
         return self.root / "var/lib/dpkg/status"
 
     def install(self) -> None:
-        """What dpkg does with the package."""
+        """Install the package as dpkg does."""
         self.status.write_text(STATUS)
         (self.root / SOURCE).write_text("deb [signed-by=...] https://its.own.example/ /\n")
         (self.root / PIN).write_text("Package: *\n")
@@ -66,13 +66,13 @@ class Host:
         return 0, "", ""
 
     def read_sources(self, parts: Path) -> tuple[int, str, str]:
-        """What apt does with one address and several keys."""
+        """Read the sources as apt does: one address with several keys is an error."""
         texts = [path.read_text() for path in sorted(parts.iterdir())]
         keys = [re.search(r"[Ss]igned-[Bb]y[=:] ?([^\]\s]+)", text) for text in texts if self.depot.as_uri() in text]
         if len({key and key[1] for key in keys}) < 2:
             return 0, "", ""
-        words = f"E: Conflicting values set for option Signed-By regarding source {self.depot.as_uri()}/ /\n"
-        return 100, "", 2 * f"{words}E: The list of sources could not be read.\n"
+        message = f"E: Conflicting values set for option Signed-By regarding source {self.depot.as_uri()}/ /\n"
+        return 100, "", 2 * f"{message}E: The list of sources could not be read.\n"
 
     def request(self, **more: Any) -> dict[str, Any]:
         return {
@@ -95,7 +95,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_it_is_set_up_with_the_address_that_was_asked_for(run_module: Run, host: Host) -> None:
+def test_repository_has_the_requested_address(run_module: Run, host: Host) -> None:
     result = run_module(cuda_repository, **host.request())
 
     assert result["changed"]
@@ -105,7 +105,7 @@ def test_it_is_set_up_with_the_address_that_was_asked_for(run_module: Run, host:
     assert not run_module(cuda_repository, **host.request())["changed"]
 
 
-def test_it_goes_with_its_last_user(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+def test_last_user_removes_it(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
     run_module(cuda_repository, **host.request())
@@ -121,7 +121,7 @@ def test_it_goes_with_its_last_user(run_module: Run, host: Host, snapshot: Calla
     assert not run_module(cuda_repository, user="cuda", state="absent")["changed"]
 
 
-def test_one_that_was_there_before_stays(run_module: Run, host: Host) -> None:
+def test_earlier_repository_stays(run_module: Run, host: Host) -> None:
     host.install()
     run_module(cuda_repository, **host.request())
 
@@ -148,7 +148,7 @@ def test_a_source_that_was_there_before_comes_back(
     assert snapshot(host.root) == before
 
 
-def test_a_source_that_somebody_wrote_without_the_package_comes_back(run_module: Run, host: Host) -> None:
+def test_source_without_the_package_is_restored(run_module: Run, host: Host) -> None:
     own = host.root / SOURCE
     own.write_text("deb [signed-by=/etc/apt/keyrings/mine.gpg] https://its.own.example/ /\n")
     run_module(cuda_repository, **host.request())
@@ -167,7 +167,7 @@ def test_a_source_that_somebody_wrote_without_the_package_comes_back(run_module:
         ("nvidia.list", "deb [signed-by=/etc/apt/keyrings/mine.gpg] {url}/ /\n"),
     ],
 )
-def test_another_key_for_the_same_address_is_refused_before_anything_changes(
+def test_other_key_for_the_same_address_is_refused(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], name: str, text: str, check: bool
 ) -> None:
     (host.root / "etc/apt/sources.list.d" / name).write_text(text.format(url=host.depot.as_uri()))
@@ -184,7 +184,7 @@ def test_another_key_for_the_same_address_is_refused_before_anything_changes(
     assert snapshot(host.root) == before
 
 
-def test_a_source_that_the_package_brings_is_held_against_the_others_too(
+def test_source_of_the_package_must_fit_the_others(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = snapshot(host.root)
@@ -215,12 +215,12 @@ def test_locks_are_waited_for(run_module: Run, host: Host) -> None:
     assert host.status.read_text() == ""
 
 
-@pytest.mark.parametrize("words", [LISTS_LOCKED, DPKG_LOCKED])
+@pytest.mark.parametrize("message", [LISTS_LOCKED, DPKG_LOCKED])
 def test_a_lock_that_stays_is_the_reason(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], words: str
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], message: str
 ) -> None:
     before = snapshot(host.root)
-    host.locks = [words] * cuda_repository_run.TRIES
+    host.locks = [message] * cuda_repository_run.TRIES
 
     result = run_module(cuda_repository, **host.request())
 
@@ -284,7 +284,7 @@ def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) ->
 
 
 @pytest.mark.parametrize(
-    ("complaint", "words"),
+    ("complaint", "message"),
     [
         (
             "W: An error occurred during the signature verification.\n"
@@ -298,7 +298,7 @@ def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) ->
     ],
 )
 def test_what_apt_does_not_trust_leaves_no_trace(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], complaint: str, words: str
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], complaint: str, message: str
 ) -> None:
     before = snapshot(host.root)
     host.complaint = complaint
@@ -306,7 +306,7 @@ def test_what_apt_does_not_trust_leaves_no_trace(
     result = run_module(cuda_repository, **host.request())
 
     assert result["failed"]
-    assert f"The CUDA repository {host.depot.as_uri()} {words}" in result["msg"]
+    assert f"The CUDA repository {host.depot.as_uri()} {message}" in result["msg"]
     assert snapshot(host.root) == before
 
 
@@ -325,7 +325,7 @@ DIGEST = hashlib.sha256(DEB).hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("digest", "words"),
+    ("digest", "message"),
     [
         ("00" * 32, "is not the package that was expected: its SHA-256 is"),
         (DIGEST[:8], f"{DIGEST[:8]} is no SHA-256 of cuda-keyring_1.1-1_all.deb: set"),
@@ -334,17 +334,17 @@ DIGEST = hashlib.sha256(DEB).hexdigest()
     ],
 )
 def test_only_the_package_with_the_whole_checksum_is_installed(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str, words: str
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], digest: str, message: str
 ) -> None:
     before = snapshot(host.root)
 
     result = run_module(cuda_repository, **host.request(keyring_sha256=digest))
 
-    assert words in result["msg"]
+    assert message in result["msg"]
     assert snapshot(host.root) == before
 
 
-def test_a_checksum_that_could_be_forged_is_refused_in_check_mode_too(run_module: Run, host: Host) -> None:
+def test_unusable_checksum_is_refused_in_check_mode_too(run_module: Run, host: Host) -> None:
     result = run_module(cuda_repository, check=True, **host.request(keyring_sha256=DIGEST[:8]))
 
     assert "`workstation_cuda_repository.keyring_sha256` to {debian13: <64 hexadecimal digits>}" in result["msg"]

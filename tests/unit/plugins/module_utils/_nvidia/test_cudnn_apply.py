@@ -212,8 +212,8 @@ def test_what_is_somebody_else_s_under_opt_cudnn_stays(
 
     assert run_module(cudnn_wheels, wheels=[])["changed"] == installed
 
-    left = snapshot(host.root)
-    assert {name: left[name][1].decode() for name in left if name in THEIRS} == THEIRS
+    remaining = snapshot(host.root)
+    assert {name: remaining[name][1].decode() for name in remaining if name in THEIRS} == THEIRS
     assert leads(host, "/opt/cudnn/current") == "9.1"
     assert leads(host, "/opt/cudnn/cuda12") == "cuda12-9.1"
     assert leads(host, "/usr/local/include/mine_cudnn.h") == "/opt/cudnn/9.1/include/cudnn.h"
@@ -234,7 +234,7 @@ def test_a_name_that_somebody_else_has_is_refused(
     assert snapshot(host.root) == before
 
 
-def test_a_removal_that_is_killed_anywhere_is_completed_by_the_next(
+def test_killed_removal_is_completed_by_the_next_run(
     run_module: Run, run_killed: Callable[..., bool], host: Host, snapshot: Callable[[Path], Any]
 ) -> None:
     (host.root / "opt").mkdir()
@@ -271,7 +271,7 @@ def test_check_mode_downloads_nothing(run_module: Run, host: Host, snapshot: Cal
         ("", "--dest"),
     ],
 )
-def test_pip_is_told_of_the_index(run_module: Run, host: Host, index: str, options: str) -> None:
+def test_pip_uses_the_index(run_module: Run, host: Host, index: str, options: str) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")], index_url=index)
 
     assert options in host.asked[0]

@@ -71,7 +71,7 @@ def test_another_source_takes_the_packages_of_the_first_away():
     assert plan.brought == []
 
 
-def test_absent_takes_nvidia_s_packages_and_leaves_the_distribution_s():
+def test_absent_removes_only_packages_of_nvidia():
     tools = ("gcc", "libc6-dev", "zlib1g", "libstdc++6", "python3-pip")
     plan = plan_present(having(), Request("cuda_repository", (13,)))
     host = having("cudnn9-cuda-13", *tools, brought=frozenset(plan.brought))
@@ -87,7 +87,7 @@ def test_a_wheel_of_the_user_s_own():
 
 
 @pytest.mark.parametrize(
-    ("wheels", "words"),
+    ("wheels", "message"),
     [
         ({"9.99.0.1": ["ab" * 32]}, "9.99.0.1 has no table of checksums"),
         ({"9.99.0.1": {"cu12": ["ab" * 32]}}, "9.99.0.1 has no table of checksums"),
@@ -97,13 +97,13 @@ def test_a_wheel_of_the_user_s_own():
         ({"../../../x": {12: ["ab" * 32]}}, "../../../x is no version of cuDNN"),
     ],
 )
-def test_what_is_no_table_of_wheels_is_refused(wheels, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_is_no_table_of_wheels_is_refused(wheels, message):
+    with pytest.raises(ValueError, match=message):
         read_wheels(wheels)
 
 
 @pytest.mark.parametrize(
-    ("host", "request_", "words"),
+    ("host", "request_", "message"),
     [
         (BARE, Request(), "cudnn_cuda_majors is empty, and no CUDA toolkit is installed"),
         (
@@ -134,8 +134,8 @@ def test_what_is_no_table_of_wheels_is_refused(wheels, words):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_variable_and_the_way_out(host, request_, words):
-    assert words in refusals(plan_present(host, request_))
+def test_impossible_request_is_refused_with_a_remedy(host, request_, message):
+    assert message in refusals(plan_present(host, request_))
 
 
 def test_every_pinned_wheel_has_a_checksum_for_each_machine():

@@ -29,7 +29,7 @@ def test_pip_is_given_the_checksum_of_each_machine():
     )
 
 
-def test_headers_libraries_and_licence_are_unpacked_and_nothing_else(tmp_path):
+def test_only_headers_libraries_and_licence_are_unpacked(tmp_path):
     names = ("nvidia/cudnn/include/cudnn.h", "nvidia/cudnn/lib/libcudnn.so.9", "nvidia/cudnn/__init__.py", "../evil")
     wheel = wheel_of(tmp_path, *names, "nvidia_cudnn_cu13-9.12.0.46.dist-info/licenses/License.txt")
 

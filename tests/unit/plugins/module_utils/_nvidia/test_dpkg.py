@@ -14,7 +14,7 @@ from tests.unit.support.nvidia.machine import LOCK, Machine, host
 
 
 @pytest.mark.parametrize("name", ["lock-frontend", "lock"])
-def test_dpkg_of_somebody_else_is_waited_for(with_old: Machine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_dpkg_of_another_process_is_waited_for(with_old: Machine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(dpkg_module, "LOCK_TIMEOUT", 0)
     command = [sys.executable, "-c", LOCK, str(with_old.root / "var/lib/dpkg" / name)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -23,6 +23,6 @@ def test_dpkg_of_somebody_else_is_waited_for(with_old: Machine, monkeypatch: pyt
         with pytest.raises(Stuck, match="another dpkg has been running"):
             host(with_old).restore({}, ["libcuda1"])
         other.communicate()
-    assert with_old.said == []
+    assert with_old.commands == []
     host(with_old).restore({}, ["libcuda1"])
     assert "libcuda1" not in with_old.packages

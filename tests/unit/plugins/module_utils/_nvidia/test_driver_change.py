@@ -45,7 +45,7 @@ def test_a_new_driver_on_an_empty_machine(machine: Machine) -> None:
     assert record.change is None
 
 
-def test_a_change_of_branch_waits_for_the_reboot_and_is_then_proven(with_old: Machine) -> None:
+def test_change_of_branch_is_proven_after_the_reboot(with_old: Machine) -> None:
     old = dict(with_old.packages)
     with_old.fails = {"load"}
     host(with_old).change(change())
@@ -66,7 +66,7 @@ def test_a_change_of_branch_waits_for_the_reboot_and_is_then_proven(with_old: Ma
 
 
 @pytest.mark.parametrize(
-    ("fails", "words"),
+    ("fails", "message"),
     [
         (
             "build",
@@ -76,27 +76,27 @@ def test_a_change_of_branch_waits_for_the_reboot_and_is_then_proven(with_old: Ma
         ("solve", "apt finds no solution: nvidia-driver-cuda : Depends: libcuda1"),
     ],
 )
-def test_what_fails_leaves_the_previous_driver(with_old: Machine, fails: str, words: str) -> None:
+def test_failure_leaves_the_previous_driver(with_old: Machine, fails: str, message: str) -> None:
     before = dict(with_old.packages)
     with_old.fails = {fails}
 
-    with pytest.raises(Failed) as told:
+    with pytest.raises(Failed) as error:
         host(with_old).change(change())
 
-    assert words in str(told.value)
+    assert message in str(error.value)
     assert with_old.packages == before
     assert with_old.broken == set()
     assert Record.load(host(with_old).tree).change is None
 
 
-def test_what_cannot_be_taken_back_is_told_with_the_first_cause(with_old: Machine) -> None:
+def test_failed_restore_names_the_first_cause(with_old: Machine) -> None:
     with_old.fails = {"build", "restore"}
-    with pytest.raises(Stuck) as told:
+    with pytest.raises(Stuck) as error:
         host(with_old).change(change())
-    assert str(told.value).startswith(
+    assert str(error.value).startswith(
         f"the module of driver {NEW} was not built for the kernel {KERNEL}: a.c:1: error: too few"
     )
-    assert f"could not be restored; their packages are in {KEPT}" in str(told.value)
+    assert f"could not be restored; their packages are in {KEPT}" in str(error.value)
 
 
 def test_the_log_of_the_build_is_kept(with_old: Machine) -> None:
@@ -109,7 +109,7 @@ def test_the_log_of_the_build_is_kept(with_old: Machine) -> None:
     assert (failure.at, failure.kernel, failure.restored) == ("build", KERNEL, OLD)
 
 
-def test_a_driver_that_does_not_load_after_the_reboot_is_taken_back(with_old: Machine) -> None:
+def test_driver_that_does_not_load_is_taken_back(with_old: Machine) -> None:
     before = dict(with_old.packages)
     with_old.fails = {"load"}
     host(with_old).change(change())
@@ -127,7 +127,7 @@ def test_a_driver_that_does_not_load_after_the_reboot_is_taken_back(with_old: Ma
 
 @pytest.fixture
 def with_secure_boot(with_old: Machine) -> Machine:
-    """A machine that checks signatures, with a key of DKMS's that waits for the console."""
+    """Return a machine that checks signatures, with a key of DKMS that waits for the console."""
     with_old.write("/etc/os-release", "ID=debian\n")
     with_old.write("/var/lib/dkms/mok.pub", "certificate")
     efivars = "/sys/firmware/efi/efivars"
@@ -214,7 +214,7 @@ def test_a_host_without_a_driver_has_nouveau_again(machine: Machine) -> None:
         host(machine).settle()
 
     assert not (machine.root / MODPROBE.lstrip("/")).exists()
-    assert machine.said[-2:] == [
+    assert machine.commands[-2:] == [
         [UPDATE_INITRAMFS, "-u", "-k", KERNEL],
         ["modprobe", "--use-blacklist", "nouveau"],
     ]
@@ -228,7 +228,7 @@ def test_the_previous_driver_keeps_nouveau_away(with_old: Machine) -> None:
     with pytest.raises(Failed):
         host(with_old).settle()
     assert (with_old.root / MODPROBE.lstrip("/")).exists()
-    assert with_old.said[-1] == ["modprobe", "nvidia"]
+    assert with_old.commands[-1] == ["modprobe", "nvidia"]
 
 
 @pytest.mark.parametrize("after", range(len(PARTS)))
@@ -250,7 +250,7 @@ def test_a_run_that_was_killed_after_apt_is_completed(with_old: Machine) -> None
     with_old.dies_after = len(PARTS)
     with pytest.raises(KeyboardInterrupt):
         host(with_old).change(change())
-    with_old.said.clear()
+    with_old.commands.clear()
     host(with_old).settle()
 
     completed = host(with_old).record
@@ -259,11 +259,11 @@ def test_a_run_that_was_killed_after_apt_is_completed(with_old: Machine) -> None
     assert (completed.change.stage, completed.change.version) == (INSTALLED, NEW)
     assert with_old.broken == set()
     # What follows the transaction is not forgotten.
-    assert ["env", "DPKG_FRONTEND_LOCKED=1", "apt-mark", "auto", "libcuda1"] in with_old.said
+    assert ["env", "DPKG_FRONTEND_LOCKED=1", "apt-mark", "auto", "libcuda1"] in with_old.commands
 
 
 @pytest.mark.parametrize("after", range(1, len(PARTS)))
-def test_half_a_change_within_a_branch_is_none(machine: Machine, after: int) -> None:
+def test_half_a_change_within_a_branch_is_taken_back(machine: Machine, after: int) -> None:
     machine.install("590.44.01")
     before = dict(machine.packages)
     machine.dies_after = after
@@ -327,7 +327,7 @@ def test_a_change_that_fails_takes_back_what_came_newer_with_it(with_old: Machin
     assert with_old.packages == before
 
 
-def test_absent_tells_what_lacks_its_dependencies_and_forgets_nothing(with_old: Machine) -> None:
+def test_absent_reports_missing_dependencies(with_old: Machine) -> None:
     host(with_old).change(change())
     with_old.fails = {"check"}
     with pytest.raises(Stuck, match="Unmet dependencies"):
@@ -335,9 +335,7 @@ def test_absent_tells_what_lacks_its_dependencies_and_forgets_nothing(with_old: 
     assert (with_old.root / RECORD.lstrip("/")).exists()
 
 
-def test_nobody_else_gets_to_dpkg_while_the_previous_packages_come_back(
-    with_old: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_holds_dpkgs_lock(with_old: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     got: dict[str, bool] = {}
     play = with_old.run
 
@@ -355,13 +353,11 @@ def test_nobody_else_gets_to_dpkg_while_the_previous_packages_come_back(
     assert got == {"update": True, "--remove": False, "--install": False, "--configure": False, "hold": False}
 
 
-def test_what_dpkg_said_is_told_when_it_could_not_put_something_back(
-    with_old: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_restore_reports_the_output_of_dpkg(with_old: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     dpkg = with_old.dpkg
 
-    def failing(words: list[str]) -> tuple[int, str, str]:
-        return (1, "", "dpkg: error processing archive\n") if "--install" in words else dpkg(words)
+    def failing(message: list[str]) -> tuple[int, str, str]:
+        return (1, "", "dpkg: error processing archive\n") if "--install" in message else dpkg(message)
 
     monkeypatch.setattr(with_old, "dpkg", failing)
     with_old.fails = {"build"}
@@ -369,7 +365,7 @@ def test_what_dpkg_said_is_told_when_it_could_not_put_something_back(
         host(with_old).change(change())
 
 
-def test_a_library_of_a_second_architecture_goes_along_and_comes_back(with_old: Machine) -> None:
+def test_library_of_a_second_architecture_is_restored(with_old: Machine) -> None:
     with_old.keep("libcuda1:i386", f"{OLD}-1")
     with_old.comes_along = {"libcuda1:i386": f"{NEW}-1"}
     before = dict(with_old.packages)
@@ -379,7 +375,7 @@ def test_a_library_of_a_second_architecture_goes_along_and_comes_back(with_old: 
     assert with_old.packages == before
 
 
-def test_a_hold_of_somebody_else_is_not_lifted(with_old: Machine) -> None:
+def test_hold_of_others_is_not_lifted(with_old: Machine) -> None:
     with_old.held = {"libcuda1"}
     host(with_old).hold([*PARTS])
     host(with_old).hold([])
@@ -415,7 +411,7 @@ def test_a_driver_that_cannot_be_finished_is_replaced(with_old: Machine) -> None
     assert with_old.broken == set()
 
 
-def test_a_driver_that_cannot_be_finished_is_none_to_go_back_to(with_old: Machine) -> None:
+def test_unfinished_driver_is_not_restored(with_old: Machine) -> None:
     with_old.broken = {"nvidia-kernel-open-dkms"}
     with_old.fails = {"build"}
     with pytest.raises(Failed, match="the host has no driver"):
@@ -424,7 +420,7 @@ def test_a_driver_that_cannot_be_finished_is_none_to_go_back_to(with_old: Machin
     assert with_old.broken == set()
 
 
-def test_dpkg_is_made_to_finish_what_somebody_left(with_old: Machine) -> None:
+def test_dpkg_finishes_interrupted_packages(with_old: Machine) -> None:
     with_old.broken = {"libnvidia-ml1"}
     host(with_old).complete(["libnvidia-ml1"], replaced=False)
     assert with_old.broken == set()
@@ -432,7 +428,7 @@ def test_dpkg_is_made_to_finish_what_somebody_left(with_old: Machine) -> None:
     assert host(with_old).version() == NEW
 
 
-def test_what_dpkg_cannot_finish_is_named(with_old: Machine) -> None:
+def test_package_that_dpkg_cannot_finish_is_named(with_old: Machine) -> None:
     with_old.fails = {"configure"}
     with_old.broken = {"libnvidia-ml1", "bash"}
     with pytest.raises(Stuck, match="dpkg cannot finish libnvidia-ml1, and"):

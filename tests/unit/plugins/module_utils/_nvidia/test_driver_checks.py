@@ -175,12 +175,12 @@ def test_a_daemon_does_not_count_as_use(command: str, tmp_path: Path) -> None:
     assert plan_driver(host, {"branch": "595"}).refused is False
 
 
-def test_what_is_known_not_to_build_can_be_tried() -> None:
+def test_known_build_failure_can_be_ignored() -> None:
     plan = plan_driver(make_host("Debian 13"), {"source": "archive", "ignore_build_failures": True})
     assert (plan.branch, plan.changes, plan.refused) == (550, True, False)
 
 
-def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
     host = gpu_hosts.gather("held_package", tmp_path)
     host["free_bytes"] = {"/": 0}
     host["holders"] = [{"pid": 1, "command": "x", "user": "y", "devices": []}]

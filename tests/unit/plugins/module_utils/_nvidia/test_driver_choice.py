@@ -36,7 +36,7 @@ from tests.unit.support.nvidia.driver_requests import CARDS, carry_out, make_hos
         ("Debian 12", "unknown", ("cuda_repository", 580, "open", ["nvidia-driver-cuda", "nvidia-kernel-open-dkms"])),
     ],
 )
-def test_what_a_bare_host_gets(system: str, card: str, expected: tuple[str, int, str, list[str]]) -> None:
+def test_driver_of_a_bare_host(system: str, card: str, expected: tuple[str, int, str, list[str]]) -> None:
     plan = plan_driver(make_host(system, (card,)), {})
     assert problems(plan) == []
     assert (plan.source, plan.branch, plan.modules, plan.install) == expected
@@ -51,8 +51,8 @@ def test_a_desktop_gets_the_whole_driver() -> None:
 
 
 def test_each_choice_can_be_overridden() -> None:
-    asked = {"source": "archive", "branch": 535, "modules": "closed", "scope": "desktop"}
-    plan = plan_driver(make_host("Debian 12"), asked)
+    choice = {"source": "archive", "branch": 535, "modules": "closed", "scope": "desktop"}
+    plan = plan_driver(make_host("Debian 12"), choice)
     assert problems(plan) == []
     assert plan.install == [
         "nvidia-driver",
@@ -63,7 +63,7 @@ def test_each_choice_can_be_overridden() -> None:
         "nvidia-kernel-dkms",
     ]
     assert plan.components == ["contrib", "non-free", "non-free-firmware"]
-    assert plan.reasons == [f"{field} {value}: asked for by nvidia_driver_{field}" for field, value in asked.items()]
+    assert plan.reasons == [f"{field} {value}: asked for by nvidia_driver_{field}" for field, value in choice.items()]
 
 
 def test_gpus_can_be_named_for_an_image() -> None:
@@ -101,7 +101,7 @@ def test_a_driver_of_an_unknown_source_keeps_its_flavour(tmp_path: Path) -> None
     assert plan_driver(host, {}).modules == "closed"
 
 
-def test_nobody_is_taken_down_a_branch_without_a_word(tmp_path: Path) -> None:
+def test_auto_never_chooses_an_older_branch(tmp_path: Path) -> None:
     host = gpu_hosts.gather("healthy_workstation", tmp_path)
     host["holders"] = []
     for entry in host["packages"].values():
@@ -117,7 +117,7 @@ def test_nobody_is_taken_down_a_branch_without_a_word(tmp_path: Path) -> None:
     assert plan_driver(host, {"source": "archive"}).branch == 535
 
 
-def test_a_source_that_is_asked_for_takes_no_older_branch_than_it_has_to() -> None:
+def test_requested_source_keeps_the_newest_branch() -> None:
     host = make_host("Ubuntu 24.04")
     host = carry_out(host, plan_driver(host, {"source": "cuda_repository", "branch": "590"}))
     assert plan_driver(host, {"source": "archive"}).branch == 595
@@ -132,5 +132,5 @@ def test_a_branch_that_has_ended_is_kept_with_a_warning() -> None:
     assert plan_driver({**host, "month": "2026-02"}, {}).notes == []
 
 
-def test_a_branch_that_a_later_release_of_fits_the_card_is_not_refused() -> None:
+def test_branch_whose_later_release_fits_is_not_refused() -> None:
     assert plan_driver(make_host(cards=("RTX 5060 Ti",)), {"branch": "570"}).branch == 570

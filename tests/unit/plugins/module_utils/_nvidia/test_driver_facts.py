@@ -14,8 +14,8 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.mark.parametrize(("check", "refreshed"), [(False, True), (True, False)])
 def test_an_upgrade_refreshes_the_lists_of_apt_but_in_check_mode(
-    run_module: Run, asked: list[list[str]], check: bool, refreshed: bool
+    run_module: Run, commands: list[list[str]], check: bool, refreshed: bool
 ) -> None:
     result = run_module(nvidia_driver_plan, upgrade=True, check=check)
     assert (result["source"], result["branch"]) == ("cuda_repository", 580)
-    assert (["apt-get", "update", "--quiet"] in asked) is refreshed
+    assert (["apt-get", "update", "--quiet"] in commands) is refreshed

@@ -45,7 +45,7 @@ def test_the_archives_components_come_first(see: See) -> None:
         (False, []),
     ],
 )
-def test_the_lock_is_told_to_those_that_would_break_it(see: See, lock: bool, paths: list[str]) -> None:
+def test_lock_configures_upgrade_helpers(see: See, lock: bool, paths: list[str]) -> None:
     files = apt_files(see("healthy_workstation"), lock)
     assert [row["path"] for row in files] == paths
     assert directories(files) == [{"path": path} for path in ("/etc/needrestart", "/etc/needrestart/conf.d") if lock]
@@ -58,17 +58,17 @@ def test_without_a_pinning_package_the_role_pins(see: See) -> None:
     assert "Pin-Priority: -1" in pin["content"]
 
 
-def test_nouveau_goes_once_there_is_a_module_or_one_is_about_to_come(see: See) -> None:
+def test_nouveau_goes_only_if_another_module_replaces_it(see: See) -> None:
     bare = see("nouveau_bound")
     assert modprobe_files(bare, None, {}) == []
-    (told,) = modprobe_files(bare, Change(580), {})
-    assert "blacklist nouveau" in told["content"]
-    (told,) = modprobe_files(see("healthy_workstation"), None, {"NVreg_B": 1, "NVreg_A": 0})
+    (modprobe,) = modprobe_files(bare, Change(580), {})
+    assert "blacklist nouveau" in modprobe["content"]
+    (modprobe,) = modprobe_files(see("healthy_workstation"), None, {"NVreg_B": 1, "NVreg_A": 0})
     assert (
         "".join(
             f"options {module} NVreg_A=0 NVreg_B=1\n" for module in ("nvidia", "nvidia-current", "nvidia-current-open")
         )
-        in told["content"]
+        in modprobe["content"]
     )
 
 
@@ -80,16 +80,16 @@ def test_nouveau_goes_once_there_is_a_module_or_one_is_about_to_come(see: See) -
         *(("x\n", ""), ("x\\", ""), ('"a\nb"', "")),
     ],
 )
-def test_an_option_of_the_module_is_one_that_modprobe_understands(see: See, value: Any, written: str) -> None:
-    seen, options = see("healthy_workstation"), {"NVreg_A": value}
+def test_module_option_is_readable_by_modprobe(see: See, value: Any, written: str) -> None:
+    state, options = see("healthy_workstation"), {"NVreg_A": value}
     assert option_value(value) == written
-    refused = unmet(requirements(seen, None, {**PARAMS, "module_options": options}))
+    refused = unmet(requirements(state, None, {**PARAMS, "module_options": options}))
     assert ("nvidia_driver_module_options" in refused) is (written == "")
-    (told,) = modprobe_files(seen, None, options)
-    assert f"options nvidia NVreg_A={written}\n" in told["content"]
+    (modprobe,) = modprobe_files(state, None, options)
+    assert f"options nvidia NVreg_A={written}\n" in modprobe["content"]
 
 
-def test_ubuntus_daemon_is_told_to_work(see: See) -> None:
+def test_ubuntus_daemon_gets_persistence_mode(see: See) -> None:
     unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user x --no-persistence-mode --verbose\n"
     files = persistence_files(see("healthy_workstation", persistence_unit=unit))
     (drop_in,) = files
@@ -98,8 +98,8 @@ def test_ubuntus_daemon_is_told_to_work(see: See) -> None:
 
 
 def test_daemons_run_once_the_driver_is_loaded(see: See) -> None:
-    def names(seen: DriverState) -> list[str]:
-        return [row["name"] for row in units(seen)]
+    def names(state: DriverState) -> list[str]:
+        return [row["name"] for row in units(state)]
 
     unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced\n"
     assert names(see("healthy_workstation", persistence_unit=unit)) == [SETTLE, PERSISTENCE]

@@ -25,15 +25,15 @@ from tests.unit.support.nvidia.driver_states import KERNEL, NEW, OLD, See, statu
 
 
 def test_a_change_that_is_not_loaded_is_a_reason_to_reboot(see: See) -> None:
-    seen = see("healthy_workstation", record=Record(change=Change(590, version=NEW, stage=INSTALLED)))
-    assert reboot_reasons(seen) == [f"driver {NEW} is installed and not loaded yet"]
+    state = see("healthy_workstation", record=Record(change=Change(590, version=NEW, stage=INSTALLED)))
+    assert reboot_reasons(state) == [f"driver {NEW} is installed and not loaded yet"]
     assert reboot_reasons(see("healthy_workstation")) == []
     assert "nouveau is loaded" in reboot_reasons(see("nouveau_bound"))
 
 
-def test_a_kernel_that_the_role_brought_is_a_reason_to_reboot(see: See) -> None:
-    def waits(**seen: Any) -> list[str]:
-        host = see("healthy_workstation", **seen)
+def test_kernel_installed_by_the_role_needs_a_reboot(see: See) -> None:
+    def waits(**state: Any) -> list[str]:
+        host = see("healthy_workstation", **state)
         host.facts["kernels"][0]["next"] = False
         host.facts["kernels"].append(
             {**host.facts["kernels"][0], "release": "6.1.0-40-amd64", "running": False, "next": True}
@@ -49,11 +49,11 @@ def test_a_kernel_that_the_role_brought_is_a_reason_to_reboot(see: See) -> None:
 
 
 def test_a_reboot_that_an_upgrade_will_need_is_announced(see: See) -> None:
-    seen = see("healthy_workstation", simulation=Simulation(KERNEL, []))
-    change = change_of(seen.facts, seen.plan, upgrade=True)
-    assert reboot_reasons(seen, change) == ["the kernel 6.1.0-40-amd64 comes along and boots next"]
-    seen = dataclasses.replace(seen, simulation=Simulation({"libcuda1": "580.170.01-1"}, []))
-    assert reboot_reasons(seen, change) == [f"driver {OLD} is loaded and will be replaced"]
+    state = see("healthy_workstation", simulation=Simulation(KERNEL, []))
+    change = change_of(state.facts, state.plan, upgrade=True)
+    assert reboot_reasons(state, change) == ["the kernel 6.1.0-40-amd64 comes along and boots next"]
+    state = dataclasses.replace(state, simulation=Simulation({"libcuda1": "580.170.01-1"}, []))
+    assert reboot_reasons(state, change) == [f"driver {OLD} is loaded and will be replaced"]
 
 
 def test_findings_of_a_host_that_is_as_planned(see: See) -> None:
@@ -61,7 +61,7 @@ def test_findings_of_a_host_that_is_as_planned(see: See) -> None:
 
 
 @pytest.mark.parametrize(("version", "status"), [(OLD, "fail"), (NEW, "pass")])
-def test_a_driver_that_was_taken_back_is_a_fault_while_it_is_wanted(see: See, version: str, status: str) -> None:
+def test_driver_taken_back_fails_while_it_is_wanted(see: See, version: str, status: str) -> None:
     failure = Failure("build", "error: too few", version, "6.1.0-37-amd64", restored="570.195.03")
     found = findings(see("healthy_workstation", record=Record(failure=failure)), None, [])
     assert statuses(found)["change"] == status
@@ -73,14 +73,14 @@ def test_a_key_that_waits_for_a_person_is_a_warning(see: See) -> None:
 
 
 def test_proofs_of_a_healthy_workstation(see: See) -> None:
-    seen = see("healthy_workstation")
-    seen.facts["holds"] = seen.locked
-    found = proofs(seen, None, [], lock=True)
+    state = see("healthy_workstation")
+    state.facts["holds"] = state.locked
+    found = proofs(state, None, [], lock=True)
     assert set(statuses(found).values()) == {"pass"}, found
 
 
 @pytest.mark.parametrize(
-    ("name", "faults"),
+    ("name", "expected"),
     [
         # Of a reboot that is due the rest of the proofs has to wait.
         ("mismatch_after_upgrade", {"matches": "warn", "reboot": "warn", "locked": "fail"}),
@@ -88,11 +88,11 @@ def test_proofs_of_a_healthy_workstation(see: See) -> None:
         ("mixed_repositories", {"packages": "fail"}),
     ],
 )
-def test_proofs_of_hosts_with_a_fault(see: See, name: str, faults: dict[str, str]) -> None:
-    seen = see(name)
-    reboot = reboot_reasons(seen)
-    found = statuses(proofs(seen, change_of(seen.facts, seen.plan), reboot, lock=True))
-    assert faults.items() <= found.items(), found
+def test_proofs_of_hosts_with_a_problem(see: See, name: str, expected: dict[str, str]) -> None:
+    state = see(name)
+    reboot = reboot_reasons(state)
+    found = statuses(proofs(state, change_of(state.facts, state.plan), reboot, lock=True))
+    assert expected.items() <= found.items(), found
 
 
 def test_without_a_gpu_nothing_is_proven(see: See) -> None:
@@ -100,5 +100,5 @@ def test_without_a_gpu_nothing_is_proven(see: See) -> None:
     assert (found["loaded"], found["matches"]) == ("skip", "skip")
 
 
-def test_an_unlocked_driver_is_no_fault_where_nobody_asked_for_the_lock(see: See) -> None:
+def test_unlocked_driver_passes_without_the_lock(see: See) -> None:
     assert statuses(proofs(see("healthy_workstation"), None, [], lock=False))["locked"] == "skip"

@@ -65,7 +65,7 @@ def test_without_a_pinning_package_preferences_keep_the_branch() -> None:
     assert "Pin: version 580.*\nPin-Priority: 1000\n" in plan_driver(without, {}).preferences
 
 
-def test_a_plan_is_preliminary_until_apt_has_the_lists_of_its_source() -> None:
+def test_plan_is_preliminary_without_lists_of_its_source() -> None:
     offered = [{"version": "535.309.01-0+deb12u1", "origins": ["archive"]}]
     host = make_host(available={"libcuda1": offered, "linux-headers-6.1.0-37-amd64": offered})
     assert plan_driver(host, {"source": "archive"}).preliminary is False
@@ -85,7 +85,7 @@ def test_a_switch_of_the_branch_takes_the_old_names_away(tmp_path: Path) -> None
     assert plan.downgrade is False
 
 
-def test_a_prebuilt_module_of_another_branch_goes_although_its_version_is_the_kernels(tmp_path: Path) -> None:
+def test_prebuilt_module_of_another_branch_goes(tmp_path: Path) -> None:
     host = gpu_hosts.gather("mismatch_after_upgrade", tmp_path)
     host["kernels"] = [{**kernel, "headers": True} for kernel in host["kernels"]]
     plan = plan_driver(host, {"branch": "595"})
@@ -110,7 +110,7 @@ def test_a_version_that_its_source_has_dropped_stays(tmp_path: Path) -> None:
     assert (plan.source, plan.branch, plan.modules, plan.changes) == ("archive", 580, "open", False)
 
 
-def test_a_version_that_its_source_has_dropped_gives_way_to_another_source(tmp_path: Path) -> None:
+def test_dropped_version_is_replaced_by_another_source(tmp_path: Path) -> None:
     host = gpu_hosts.gather("superseded_version", tmp_path)
     host["kernels"] = [{**kernel, "headers": True} for kernel in host["kernels"]]
     plan = plan_driver(host, {"source": "cuda_repository", "own_holds": host["holds"]})
@@ -140,7 +140,7 @@ def test_a_lower_branch_is_a_downgrade(tmp_path: Path) -> None:
     assert "nvidia-driver-pinning-580" in plan.remove
 
 
-def test_what_did_not_build_is_replaced_by_what_does(tmp_path: Path) -> None:
+def test_failed_build_is_replaced_by_a_working_driver(tmp_path: Path) -> None:
     plan = plan_driver(gpu_hosts.gather("failed_build", tmp_path), {})
     assert problems(plan) == []
     assert (plan.source, plan.branch) == ("cuda_repository", 580)

@@ -18,7 +18,7 @@ from tests.unit.support.nvidia import hosts as gpu_hosts
 from tests.unit.support.nvidia.driver_requests import CARDS, SYSTEMS, carry_out, make_host, problems
 
 
-def test_signed_modules_of_the_archive_need_no_build_and_no_console() -> None:
+def test_signed_modules_need_no_build_and_no_console() -> None:
     offered = [{"version": "6.8.0-60.63", "origins": ["archive"]}]
     secure_boot = {"state": "enabled", "certificate": "", "enrolled": False, "pending": False}
     host = make_host(

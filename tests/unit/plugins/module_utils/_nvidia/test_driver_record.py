@@ -18,11 +18,11 @@ from tests.unit.support.nvidia.machine import Machine, change, host
 
 
 def test_the_record_is_read_as_it_was_written(machine: Machine) -> None:
-    made = host(machine)
-    made.record = Record(brought=["libcuda1"], change=dataclasses.replace(change(), boot="first", stage=INSTALLED))
-    made.save()
+    writer = host(machine)
+    writer.record = Record(brought=["libcuda1"], change=dataclasses.replace(change(), boot="first", stage=INSTALLED))
+    writer.save()
     again = host(machine).record
-    assert json.dumps(dataclasses.asdict(again)) == json.dumps(dataclasses.asdict(made.record))
+    assert json.dumps(dataclasses.asdict(again)) == json.dumps(dataclasses.asdict(writer.record))
     assert [again.is_unsettled(boot) for boot in ("first", "second")] == [False, True]
 
 

@@ -16,32 +16,30 @@ from ansible_collections.rigwright.workstation.plugins.modules import nvidia_dri
 Run = Callable[..., dict[str, Any]]
 
 
-def test_check_mode_tells_what_dpkg_has_not_finished(run_module: Run, asked: list[list[str]], tmp_path: Path) -> None:
+def test_check_mode_reports_unfinished_packages(run_module: Run, commands: list[list[str]], tmp_path: Path) -> None:
     status = tmp_path / "var/lib/dpkg/status"
     whole, half = (f"Package: libcuda1\nStatus: install ok {word}" for word in ("installed", "unpacked"))
     assert whole in status.read_text()
     before = run_module(nvidia_driver_plan, check=True, lock=False)
     assert [before[key] for key in ("unfinished", "unsettled", "pending")] == [[], False, False]
     status.write_text(status.read_text().replace(whole, half))
-    told = run_module(nvidia_driver_plan, check=True, lock=False)
-    assert [told[key] for key in ("unfinished", "unsettled", "pending")] == [["libcuda1"], True, True]
+    result = run_module(nvidia_driver_plan, check=True, lock=False)
+    assert [result[key] for key in ("unfinished", "unsettled", "pending")] == [["libcuda1"], True, True]
     # What is taken away need not be whole.
     assert run_module(nvidia_driver_plan, state="absent")["unsettled"] is False
 
 
-def test_absent_leaves_programs_alone_where_nothing_of_the_driver_goes(
-    run_module: Run, asked: list[list[str]], tmp_path: Path
-) -> None:
+def test_absent_ignores_programs_if_no_driver_goes(run_module: Run, commands: list[list[str]], tmp_path: Path) -> None:
     assert run_module(nvidia_driver_plan, state="absent")["requirements"] == []
     record = tmp_path / RECORD.lstrip("/")
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"brought": ["libcuda1", "nvidia-driver-cuda"]}))
-    told = run_module(nvidia_driver_plan, state="absent")
-    assert told["going"] == ["libcuda1", "nvidia-driver-cuda"]
-    assert [row["ok"] for row in told["requirements"]] == [False]
+    result = run_module(nvidia_driver_plan, state="absent")
+    assert result["going"] == ["libcuda1", "nvidia-driver-cuda"]
+    assert [row["ok"] for row in result["requirements"]] == [False]
 
 
-def test_what_is_held_as_one(tmp_path: Path) -> None:
+def test_packages_held_as_one_unit(tmp_path: Path) -> None:
     names = ["bash", "libcuda1", "libcuda1:i386", "linux-image-6.12.117+deb13-amd64", "linux-image-amd64", "nvidia-smi"]
 
     def run(command: Sequence[str]) -> tuple[int, str, str]:

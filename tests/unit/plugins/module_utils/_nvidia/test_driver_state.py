@@ -9,6 +9,6 @@ from tests.unit.support.nvidia.driver_states import See
 
 
 def test_a_failed_build_leaves_nouveau(see: See) -> None:
-    seen = see("failed_build")
-    assert not seen.built
-    assert modprobe_files(seen, None, {}) == []
+    state = see("failed_build")
+    assert not state.built
+    assert modprobe_files(state, None, {}) == []

@@ -54,7 +54,7 @@ def test_a_healthy_workstation(gather: Gather) -> None:
     assert set(facts["free_bytes"]) == {"/", "/boot", "/usr", "/var"}
 
 
-def test_who_holds_the_gpu(gather: Gather) -> None:
+def test_processes_that_hold_the_gpu(gather: Gather) -> None:
     assert gather("healthy_workstation")["holders"] == [
         {"pid": 602, "command": "nvidia-persiste", "user": "root", "devices": ["/dev/nvidia0"]},
         {"pid": 1421, "command": "python3", "user": "alice", "devices": ["/dev/nvidia0", "/dev/nvidiactl"]},
@@ -113,7 +113,7 @@ def test_packages_of_two_repositories(gather: Gather) -> None:
     assert [row["file"] for row in facts["repositories"]] == ["/etc/apt/sources.list.d/cuda.sources"]
 
 
-def test_what_a_run_file_left(gather: Gather) -> None:
+def test_remains_of_a_run_file(gather: Gather) -> None:
     facts = gather("run_leftovers")
     assert facts["package_source"] == "run"
     assert facts["run_installer"] == {
@@ -156,7 +156,7 @@ def test_holds(gather: Gather) -> None:
     assert gather("held_package")["holds"] == ["nvidia-headless-no-dkms-570-open", "nvidia-utils-570"]
 
 
-def test_a_hold_of_any_package_is_seen(gather: Gather) -> None:
+def test_hold_of_any_package_is_read(gather: Gather) -> None:
     facts = gather("superseded_version")
     assert "libc6" in facts["holds"]
     assert "libc6" not in facts["packages"]
@@ -189,7 +189,7 @@ def test_a_build_that_failed(gather: Gather) -> None:
     ]
 
 
-def test_an_empty_root_tells_nothing_and_fails_nowhere(tmp_path: Path) -> None:
+def test_empty_root_has_empty_facts(tmp_path: Path) -> None:
     facts = gather_facts(Tree(str(tmp_path)), lambda _names: "")
     assert facts["gpus"] == facts["kernels"] == facts["holders"] == []
     assert facts["packages"] == {}
@@ -230,7 +230,7 @@ SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
         pytest.param(
             {SECURE_BOOT: b"\6\0\0\0\1", f"{EFIVARS}/MokSBStateRT-{SHIM}": b"\6\0\0\0\1"},
             "disabled",
-            id="shim told not to check",
+            id="shim configured not to check",
         ),
         pytest.param({f"{EFIVARS}/BootOrder-8be4": b"\7\0\0\0\0"}, "disabled", id="firmware without it"),
         pytest.param({"/sys/firmware/efi/systab": b""}, "unknown", id="variables not mounted"),

@@ -22,7 +22,7 @@ from tests.unit.support.nvidia.machine import NEW, OLD, PARTS, Machine, change, 
 
 @pytest.fixture
 def uncached(with_old: Machine) -> Machine:
-    """The previous driver's files where /usr is merged, and a package of it that apt's cache has no more."""
+    """Return a machine where /usr is merged, with a package that is missing in apt's cache."""
     for name in ("bin", "lib"):
         (with_old.root / "usr" / name).mkdir(exist_ok=True)
         (with_old.root / name).symlink_to(f"usr/{name}")
@@ -41,7 +41,7 @@ def uncached(with_old: Machine) -> Machine:
     return with_old
 
 
-def test_a_package_that_apt_has_no_more_is_made_of_what_is_installed(uncached: Machine) -> None:
+def test_package_missing_in_the_cache_is_built_again(uncached: Machine) -> None:
     host(uncached).change(change())
     kinds = {path: uncached.made[path][0] for path in uncached.files if path.startswith("/lib")}
     assert kinds == {
@@ -57,16 +57,16 @@ def test_a_package_that_is_made_again_keeps_set_id_bits(uncached: Machine) -> No
     assert uncached.made["/bin/nvidia-modprobe"] == "-rwsr-xr-x"
 
 
-def test_a_configuration_file_that_was_removed_is_none_of_a_package_that_is_made_again(uncached: Machine) -> None:
+def test_removed_configuration_file_is_not_in_the_built_package(uncached: Machine) -> None:
     host(uncached).change(change())
     assert uncached.made["conffiles"] == "/etc/kept\n"
 
 
-def test_what_a_killed_run_left_half_made_goes(uncached: Machine) -> None:
-    left = uncached.root / KEPT.lstrip("/") / "tmp1"
-    left.mkdir(parents=True)
+def test_half_built_package_of_a_killed_run_goes(uncached: Machine) -> None:
+    unfinished = uncached.root / KEPT.lstrip("/") / "tmp1"
+    unfinished.mkdir(parents=True)
     host(uncached).change(dataclasses.replace(change(), loads=False))
-    assert not left.exists()
+    assert not unfinished.exists()
 
 
 def kept(machine: Machine, name: str) -> Path:
@@ -95,7 +95,7 @@ def test_kept_packages_are_for_root_alone(with_old: Machine) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut_off, exchange, link])
-def test_a_damaged_package_is_kept_anew(with_old: Machine, damage: Callable[[Machine, Path], None]) -> None:
+def test_damaged_package_is_kept_again(with_old: Machine, damage: Callable[[Machine, Path], None]) -> None:
     at_work = host(with_old)
     at_work.kept.keep({"libcuda1": at_work.dpkg.packages()["libcuda1"]})
     damage(with_old, kept(with_old, "libcuda1"))
@@ -115,7 +115,7 @@ def unlink(machine: Machine, path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [unlink, cut_off, exchange, link])
-def test_a_package_that_was_not_kept_keeps_no_other_from_coming_back(
+def test_missing_kept_package_does_not_block_the_others(
     with_old: Machine, damage: Callable[[Machine, Path], None]
 ) -> None:
     before = dict(with_old.packages)

@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.pack
 from tests.unit.support.nvidia.roots import Root
 
 
-def test_a_library_of_another_architecture_does_not_stand_for_its_twin(root: Root) -> None:
+def test_library_of_another_architecture_is_a_package_of_its_own(root: Root) -> None:
     def package(name: str, architecture: str, want: str = "install") -> str:
         return f"Package: {name}\nStatus: {want} ok installed\nArchitecture: {architecture}\nVersion: 580.95.05-1\n"
 
@@ -30,7 +30,7 @@ def test_a_library_of_another_architecture_does_not_stand_for_its_twin(root: Roo
     assert read_holds(root.tree) == ["libcuda1"]
 
 
-def test_what_dpkg_has_not_finished(root: Root) -> None:
+def test_unfinished_packages(root: Root) -> None:
     def package(name: str, status: str, architecture: str = "amd64") -> str:
         return f"Package: {name}\nStatus: install ok {status}\nArchitecture: {architecture}\nVersion: 580.95.05-1\n"
 
@@ -141,7 +141,7 @@ def test_origin_of_an_installed_version(version: str, offered: list[dict[str, An
         (("*", "release l=NVIDIA CUDA", 600), "unknown"),
     ],
 )
-def test_of_a_driver_that_no_source_has_the_pins_tell(pin: tuple[str, str, int], source: str) -> None:
+def test_pins_identify_a_driver_without_source(pin: tuple[str, str, int], source: str) -> None:
     packages = {"libcuda1": {"version": "580.95.05-1", "origin": "unknown"}}
     pins = [dict(zip(("packages", "pin", "priority"), pin, strict=True))]
     assert package_source(packages, pins, run_installed=False, library="") == source

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""smb.conf for a request, and what of testparm's words is heard."""
+"""smb.conf for a request, and the parsed output of testparm."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_without_networks_it_listens_on_loopback_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "words"),
+    ("network", "expected"),
     [
         ("192.168.1.0/24", "192.168.1.0/24"),
         ("192.168.1.7/32", "192.168.1.7"),
@@ -83,11 +83,11 @@ def test_without_networks_it_listens_on_loopback_alone() -> None:
         ("fd00:1::/120", "fd00:1::/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00"),
     ],
 )
-def test_a_network_is_written_as_samba_reads_it(network: str, words: str) -> None:
-    assert config.host_list([ipaddress.ip_network(network)]).split()[2:] == [words]
+def test_a_network_is_written_as_samba_reads_it(network: str, expected: str) -> None:
+    assert config.host_list([ipaddress.ip_network(network)]).split()[2:] == [expected]
 
 
-def test_a_share_is_for_those_named_or_for_all_users_of_the_list_and_nobody_made_by_hand() -> None:
+def test_share_admits_named_users_or_the_whole_list() -> None:
     assert share()["valid users"] == "alice"
     assert share(valid_users=["bob", "@ml"])["valid users"] == "bob @ml"
     assert share()["guest ok"] == "no"
@@ -110,7 +110,7 @@ def test_a_share_waits_for_its_disk_and_the_next_run_knows_of_it() -> None:
     assert config.mounts_required(config.text_of("x", share())) == {}
 
 
-def test_one_share_for_time_machine_has_all_of_them_speak_with_macs() -> None:
+def test_one_time_machine_share_configures_all_shares_for_macs() -> None:
     machine = {**SHARE, "name": "tm", "time_machine": True, "max_size": "2T"}
     both = {**REQUEST, "shares": [SHARE, machine]}
     assert config.global_section(both, [])["vfs objects"] == "catia fruit streams_xattr"
@@ -144,7 +144,7 @@ def test_what_testparm_only_mentions_is_heard() -> None:
         "[a]\nadmin users = al\n",
     ],
 )
-def test_a_door_is_seen_whatever_opened_it(text: str) -> None:
+def test_open_access_is_found_in_every_spelling(text: str) -> None:
     assert len(config.open_doors(config.read_sections(text))) == 1
     assert config.open_doors(config.read_sections("[a]\n\tguest ok = No\n\tpath = /x\n")) == []
 
@@ -155,12 +155,12 @@ def test_an_own_parameter_is_known_by_all_its_spellings(name: str) -> None:
     assert config.canonical(name) in config.OWN["global"]
 
 
-def test_a_parameter_of_the_server_that_a_share_has_is_told() -> None:
-    said = "Global parameter map to guest found in service section!\nLoaded services file OK.\n"
-    assert config.unknown_parameters(said) == ["map to guest"]
+def test_server_parameter_in_a_share_is_reported() -> None:
+    output = "Global parameter map to guest found in service section!\nLoaded services file OK.\n"
+    assert config.unknown_parameters(output) == ["map to guest"]
 
 
-def test_a_share_on_which_everybody_is_root_is_an_open_door() -> None:
+def test_share_with_force_user_root_is_open_access() -> None:
     assert config.open_doors({"data": {"force user": "root"}, "home": {"force user": "alice"}}) == [
         "[data] force user = root"
     ]

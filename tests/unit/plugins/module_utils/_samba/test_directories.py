@@ -15,38 +15,38 @@ SHARED = State(0, 100, 0o2775, directories.default_acl(0o2775))
 ASKED = Wanted(None, 100, 0o2775, True)
 
 
-def test_the_default_acl_is_what_setfacl_writes() -> None:
+def test_default_acl_equals_that_of_setfacl() -> None:
     # `setfacl -d -m u::rwx,g::rwx,o::rx DIR; getfattr -e hex -n system.posix_acl_default DIR`
     assert directories.default_acl(0o2775).hex() == (
         "02000000" + "01000700ffffffff" + "04000700ffffffff" + "20000500ffffffff"
     )
 
 
-def test_a_directory_becomes_what_is_asked_and_the_second_run_has_nothing_to_do() -> None:
+def test_directory_is_changed_once() -> None:
     first = directories.plan({"/d": ROOTS}, {"/d": ASKED}, {})
     assert (first.states, first.record) == ({"/d": SHARED}, {"/d": Original(ROOTS)})
     second = directories.plan({"/d": SHARED}, {"/d": ASKED}, first.record)
     assert (second.states, second.record) == ({}, first.record)
 
 
-def test_one_that_is_no_longer_asked_for_is_given_back() -> None:
-    made = directories.plan({"/d": SHARED}, {}, {"/d": Original(ROOTS)})
-    assert (made.states, made.record) == ({"/d": ROOTS}, {})
+def test_removed_directory_gets_its_original_state() -> None:
+    result = directories.plan({"/d": SHARED}, {}, {"/d": Original(ROOTS)})
+    assert (result.states, result.record) == ({"/d": ROOTS}, {})
 
 
-def test_the_default_acl_goes_when_it_is_no_longer_asked_for() -> None:
-    made = directories.plan({"/d": SHARED}, {"/d": ASKED._replace(default_acl=False)}, {"/d": Original(ROOTS)})
-    assert made.states["/d"].acl == b""
+def test_default_acl_is_removed_with_its_option() -> None:
+    result = directories.plan({"/d": SHARED}, {"/d": ASKED._replace(default_acl=False)}, {"/d": Original(ROOTS)})
+    assert result.states["/d"].acl == b""
     theirs = State(0, 0, 0o755, b"theirs")
     assert directories.plan({"/d": theirs}, {"/d": Wanted(gid=100)}, {}).states["/d"].acl == b"theirs"
 
 
-def test_what_is_as_it_should_be_is_neither_changed_nor_remembered() -> None:
-    made = directories.plan({"/d": SHARED}, {"/d": ASKED}, {})
-    assert (made.states, made.record) == ({}, {})
+def test_correct_directory_is_neither_changed_nor_recorded() -> None:
+    result = directories.plan({"/d": SHARED}, {"/d": ASKED}, {})
+    assert (result.states, result.record) == ({}, {})
 
 
-def test_a_directory_whose_disk_is_away_is_left_and_stays_on_record() -> None:
+def test_directory_of_a_missing_disk_stays_on_record() -> None:
     record = {"/mnt/d": Original(ROOTS, "/mnt")}
     assert directories.plan({}, {"/mnt/d": ASKED}, record) == directories.Plan({}, record)
     assert directories.plan({}, {}, record) == directories.Plan({}, record)
@@ -69,16 +69,16 @@ def test_a_directory_is_written_and_read_back(tmp_path: Path) -> None:
     assert found
     after = State(found.uid, found.gid, 0o2770, directories.default_acl(0o770))
     try:
-        directories.write(str(tmp_path), found, after)
+        directories.write(str(tmp_path), after)
     except OSError as error:
         pytest.skip(f"no ACLs here: {error}")
     assert directories.read(str(tmp_path), "") == after
-    directories.write(str(tmp_path), after, found)
+    directories.write(str(tmp_path), found)
     assert directories.read(str(tmp_path), "") == found
 
 
 def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> None:
-    """Whoever may write above a share could have the role give them what the link leads to."""
+    """A user who can write above a share could make the role hand over the target of a link."""
     theirs = tmp_path / "theirs"
     (theirs / "below").mkdir(parents=True, mode=0o755)
     (tmp_path / "share").symlink_to(theirs)
@@ -87,5 +87,5 @@ def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> N
     for path in (tmp_path / "share", tmp_path / "share" / "below"):
         assert directories.read(str(path), "") is None
         with pytest.raises(OSError, match="is a link or no directory"):
-            directories.write(str(path), before, State(before.uid, before.gid, 0o777))
+            directories.write(str(path), State(before.uid, before.gid, 0o777))
     assert directories.read(str(theirs), "") == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host below a root directory tells of disks, modules and connections, and which units run."""
+"""Facts about disks, modules and connections of a host below a root directory, and its units."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_windows_and_macs_are_answered_where_asked_for() -> None:
     assert "wsdd2.service" in [unit["name"] for unit in of(announces=True)["stop"]]
 
 
-def test_absent_gives_back_what_ran_and_ends_what_the_role_brought() -> None:
+def test_absent_restores_the_units_of_the_host() -> None:
     was = {
         "smbd.service": {"enabled": True, "active": True},
         "avahi-daemon.service": {"enabled": True, "active": False},
@@ -105,7 +105,7 @@ def test_absent_gives_back_what_ran_and_ends_what_the_role_brought() -> None:
 
 def test_what_the_network_reaches() -> None:
     assert host.ports(445, False, False) == [{"port": 445, "protocol": "tcp"}]
-    assert {(one["port"], one["protocol"]) for one in host.ports(445, True, True)} == {
+    assert {(address["port"], address["protocol"]) for address in host.ports(445, True, True)} == {
         (445, "tcp"),
         (3702, "tcp"),
         (3702, "udp"),
@@ -113,7 +113,7 @@ def test_what_the_network_reaches() -> None:
     }
 
 
-def test_a_link_that_is_not_roots_is_found_wherever_on_the_path_it_stands(tmp_path: Path) -> None:
+def test_foreign_link_is_found_anywhere_on_a_path(tmp_path: Path) -> None:
     (tmp_path / "real" / "below").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "chain").symlink_to(tmp_path / "link" / ".." / "link")

@@ -17,7 +17,7 @@ VECTORS = {
     b"1234567890" * 8: "e33b4ddc9c38f2199c3e7b164fcc0536",
 }
 
-# Told by `pdbedit -L -w` of Samba 4.17 and 4.22 after `pdbedit -a -t`.
+# Printed by `pdbedit -L -w` of Samba 4.17 and 4.22 after `pdbedit -a -t`.
 BY_SAMBA = {
     "p\"a'%s %d ü€𝄞 $`\\ end ": "B20C5F3066E09F324C81B045AA57938E",
     "x" * 120: "AF8A9C686CFAF88F25DC1645D4BCB4E5",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps on a host whose programs are imitated, and cut short at each of them."""
+"""The steps on a host with fake programs, interrupted at each of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
     Facts,
     Mounted,
     Plan,
     Point,
-    plan,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 
 
@@ -49,11 +49,11 @@ class Machine:
         program = command[0]
         part = self.disk.partitions[0] if self.disk.partitions else None
         if program == "sfdisk" and data:
-            words = dict(item.split("=", 1) for item in data.replace(",", " ").split() if "=" in item)
+            fields = dict(item.split("=", 1) for item in data.replace(",", " ").split() if "=" in item)
             table = data.split("label-id: ")[1].split()[0]
             content = Content(table="gpt", table_id=table, blank=False)
             self.disk = dataclasses.replace(self.disk, content=content, partitions=(Device("/dev/sdb1", 10**11),))
-            self.part = words["uuid"]
+            self.part = fields["uuid"]
         elif program == "blkid" and part and command[-1] == part.path:
             kind = (
                 f"TYPE={part.content.kind}\nLABEL={part.content.label}\nUUID={part.content.uuid}\n"
@@ -63,8 +63,8 @@ class Machine:
             return 0, f"PART_ENTRY_UUID={self.part}\n{kind}", ""
         elif program.startswith("mkfs.") and part:
             label, uuid = command[command.index("-L") + 1], command[command.index("-U") + 1]
-            made = Content(kind=program[5:], label=label, uuid=uuid, signatures=(program[5:],), blank=False)
-            self.disk = dataclasses.replace(self.disk, partitions=(dataclasses.replace(part, content=made),))
+            plan_made = Content(kind=program[5:], label=label, uuid=uuid, signatures=(program[5:],), blank=False)
+            self.disk = dataclasses.replace(self.disk, partitions=(dataclasses.replace(part, content=plan_made),))
         elif program == "unshare" and "+i" in line:
             self.immutable.add(command[-1])
         elif program == "chattr":
@@ -93,32 +93,32 @@ class Machine:
     def plan(self, *rows: dict[str, Any], **others: Any) -> Plan:
         entries, refused = read_entries(rows or [{"serial": "B", "mount": self.mount, **others}])
         ids = iter(f"id-{number}" for number in range(9))
-        made = plan(entries, ["B"], self.facts(), lambda: next(ids))
-        assert refused == [] and made.requirements == []
-        return made
+        plan_made = plan(entries, ["B"], self.facts(), lambda: next(ids))
+        assert refused == [] and plan_made.requirements == []
+        return plan_made
 
-    def apply(self, made: Plan) -> list[str]:
-        return apply.Host(self.run, dict(self.facts().record), settles=True).apply(made)
+    def apply(self, plan_made: Plan) -> list[str]:
+        return apply.Host(self.run, dict(self.facts().record), settles=True).apply(plan_made)
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     found = Machine(tmp_path)
-    monkeypatch.setattr(look, "FSTAB", f"{tmp_path}/fstab")
+    monkeypatch.setattr(disk_facts, "FSTAB", f"{tmp_path}/fstab")
     monkeypatch.setattr(apply, "HOME", f"{tmp_path}/record")
     monkeypatch.setattr(apply, "RECORD", f"{tmp_path}/record/disks.json")
-    monkeypatch.setattr(look, "disks", lambda _run, _entries: (found.disk,))
-    monkeypatch.setattr(look, "busy", lambda _path: False)
-    monkeypatch.setattr(look, "mounts", lambda _run: found.mounted)
-    monkeypatch.setattr(look, "point", lambda _run, path: found.point(path))
+    monkeypatch.setattr(disk_facts, "disks", lambda _run, _entries: (found.disk,))
+    monkeypatch.setattr(disk_facts, "busy", lambda _path: False)
+    monkeypatch.setattr(disk_facts, "mounts", lambda _run: found.mounted)
+    monkeypatch.setattr(disk_facts, "point", lambda _run, path: found.point(path))
     return found
 
 
-def todo(made: Plan) -> list[str]:
-    return [what for work in made.works for what in work.todo] + list(made.gone)
+def todo(plan_made: Plan) -> list[str]:
+    return [step for work in plan_made.works for step in work.todo] + list(plan_made.gone)
 
 
-def test_a_disk_is_made_mounted_and_taken_back_with_its_data(machine: Machine) -> None:
+def test_disk_is_formatted_mounted_and_released(machine: Machine) -> None:
     before = (machine.root / "fstab").read_text()
     machine.apply(machine.plan())
     assert machine.mounted == {machine.mount: Mounted("/dev/sdb1")}
@@ -126,14 +126,14 @@ def test_a_disk_is_made_mounted_and_taken_back_with_its_data(machine: Machine) -
     assert f"UUID=id-2 {machine.mount} ext4 noatime,nofail" in (machine.root / "fstab").read_text()
     assert todo(machine.plan()) == []
 
-    made = plan([], [], machine.facts(), str)
-    assert machine.apply(made) == []
+    plan_made = plan([], [], machine.facts(), str)
+    assert machine.apply(plan_made) == []
     assert (machine.root / "fstab").read_text() == before
     assert not os.path.exists(machine.mount) and not (machine.root / "record").exists()
     assert machine.disk.partitions[0].content.uuid == "id-2"
 
 
-def test_a_run_that_is_killed_before_any_command_is_completed_by_the_next_one(machine: Machine) -> None:
+def test_killed_run_is_completed_by_the_next_one(machine: Machine) -> None:
     for number in range(40):
         machine.dies_at = len(machine.commands) + number
         try:
@@ -153,25 +153,23 @@ def test_a_run_that_is_killed_before_any_command_is_completed_by_the_next_one(ma
     pytest.fail("it never came to its end")
 
 
-def test_a_disk_that_is_taken_into_use_after_the_look_is_left_alone(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = machine.plan()
-    monkeypatch.setattr(look, "busy", lambda _path: True)
+def test_disk_used_since_the_plan_is_left_alone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_made = machine.plan()
+    monkeypatch.setattr(disk_facts, "busy", lambda _path: True)
     with pytest.raises(apply.Failed, match="is in use now"):
-        machine.apply(made)
+        machine.apply(plan_made)
     assert machine.commands == []
 
 
 def test_a_mount_point_that_got_files_meanwhile_is_refused(machine: Machine) -> None:
-    made = machine.plan()
+    plan_made = machine.plan()
     os.makedirs(f"{machine.mount}/theirs")
     with pytest.raises(apply.Failed, match="has files that the mount would hide: theirs"):
-        machine.apply(made)
+        machine.apply(plan_made)
     assert machine.mounted == {}
 
 
-def test_a_disk_in_use_stays_mounted_and_is_told(machine: Machine) -> None:
+def test_disk_in_use_stays_mounted_and_is_reported(machine: Machine) -> None:
     machine.apply(machine.plan())
     machine.in_use = True
     assert machine.apply(plan([], [], machine.facts(), str)) == [machine.mount]
@@ -182,7 +180,7 @@ def test_a_disk_in_use_stays_mounted_and_is_told(machine: Machine) -> None:
     assert not machine.mounted
 
 
-def test_an_fstab_that_findmnt_does_not_accept_is_not_put_in_place(machine: Machine) -> None:
+def test_fstab_refused_by_findmnt_is_not_installed(machine: Machine) -> None:
     before = (machine.root / "fstab").read_text()
     machine.broken_fstab = True
     with pytest.raises(apply.Failed, match="parse error"):
@@ -213,15 +211,15 @@ def test_a_wipe_takes_the_old_partitions_from_the_kernel_as_well(machine: Machin
 
 
 @pytest.mark.parametrize(
-    ("fs", "words"),
+    ("fs", "expected"),
     [
         ("ext4", "mkfs.ext4 -q -F -m 1 -L data -U u -O quota,project -E quotatype=prjquota /dev/x"),
         ("xfs", "mkfs.xfs -q -f -L data -m uuid=u /dev/x"),
         ("btrfs", "mkfs.btrfs -q -f -L data -U u /dev/x"),
     ],
 )
-def test_commands_that_make_file_systems(fs: str, words: str) -> None:
-    assert " ".join(apply.mkfs(fs, "data", "u", True, "/dev/x")) == words
+def test_commands_that_make_file_systems(fs: str, expected: str) -> None:
+    assert " ".join(apply.mkfs(fs, "data", "u", True, "/dev/x")) == expected
 
 
 def test_vfat_takes_its_id_without_the_dash() -> None:

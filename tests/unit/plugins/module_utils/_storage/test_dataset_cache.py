@@ -11,7 +11,7 @@ ENTRIES, _REFUSED = read_entries([{"serial": "A", "role": "data"}, {"serial": "B
 ASKED = {"mode": "directory", "path": "/data/cache/sets/", "group": "ml", "sources": ["/data/sets"], "quota": "80%"}
 
 
-def test_the_program_is_told_where_its_disk_is_mounted() -> None:
+def test_configuration_names_the_mount_of_the_cache() -> None:
     assert list(cache.requirements(ASKED, ENTRIES)) == []
     assert cache.configuration(ASKED, ENTRIES) == {
         "cache": "/data/cache/sets",
@@ -21,7 +21,10 @@ def test_the_program_is_told_where_its_disk_is_mounted() -> None:
         "quota": "80%",
         "evict_service": True,
     }
-    assert [(one.path, one.owner, one.group, oct(one.mode)) for one in cache.directories(ASKED)] == [
+    assert [
+        (directory.path, directory.owner, directory.group, oct(directory.mode))
+        for directory in cache.directories(ASKED)
+    ] == [
         ("/data/cache/sets", "root", "ml", "0o750"),
         ("/data/cache/sets/locks", "root", "ml", "0o3770"),
         ("/data/cache/sets/requests", "root", "ml", "0o3770"),
@@ -35,7 +38,7 @@ def test_other_modes_have_no_program(mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "expected"),
     [
         ({"mode": "bcache"}, "has the mode 'bcache'"),
         ({"size": "5G"}, "has size, which a directory does not know"),
@@ -51,9 +54,9 @@ def test_other_modes_have_no_program(mode: str) -> None:
         ({"share_private": "perhaps"}, "has the share_private 'perhaps'"),
         ({"sources": []}, "has no `sources`"),
         ({"sources": ["/data"]}, "has a source that holds /data/cache/sets"),
-        ({"sources": ["/data/cache/sets/x"]}, "or lies in it"),
+        ({"sources": ["/data/cache/sets/x"]}, "or is in it"),
         ({"quota": "lots"}, "has the quota 'lots'"),
     ],
 )
-def test_bad_requests_are_refused(change: dict[str, Any], words: str) -> None:
-    assert words in "; ".join(row["problem"] for row in cache.requirements({**ASKED, **change}, ENTRIES))
+def test_bad_requests_are_refused(change: dict[str, Any], expected: str) -> None:
+    assert expected in "; ".join(row["problem"] for row in cache.requirements({**ASKED, **change}, ENTRIES))

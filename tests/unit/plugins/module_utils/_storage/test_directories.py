@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import acl, directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.directories import State
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Directory, read_entries
 
@@ -54,9 +55,9 @@ def test_what_this_host_cannot_have_is_refused() -> None:
 
 def test_people_who_are_not_there_are_refused() -> None:
     nobody = frozenset([(acl.USER, "bob"), (acl.GROUP, "ml")])
-    told = wrong(Directory("/data/x", "bob", "ml"), unknown=nobody)
-    assert "for the user bob, who is not there -> make the user first: `useradd bob`" in told
-    assert "for the group ml, which is not there -> make the group first: `groupadd ml`" in told
+    output = wrong(Directory("/data/x", "bob", "ml"), unknown=nobody)
+    assert "for the user bob, who is not there -> make the user first: `useradd bob`" in output
+    assert "for the group ml, which is not there -> make the group first: `groupadd ml`" in output
     assert "group ml" in wrong(Directory("/data/x", acl=("group:ml:rwx",)), unknown=nobody)
 
 
@@ -80,15 +81,15 @@ def test_limits_are_read_in_bytes() -> None:
     assert directories.parse_limits(REPORT) == {0: 0, 1000: 500 * 2**30}
 
 
-def test_a_directory_keeps_its_project_and_a_new_one_gets_the_next_number() -> None:
-    asked = [Directory(path, quota=1) for path in ("/data/a", "/data/b", "/data/b/c")] + [Directory("/data/free")]
+def test_new_directory_gets_the_next_project() -> None:
+    requested = [Directory(path, quota=1) for path in ("/data/a", "/data/b", "/data/b/c")] + [Directory("/data/free")]
     # The last one has inherited its parent's.
     states = {"/data/b": State(0, 0, 0o755, project=1000), "/data/b/c": State(0, 0, 0o755, project=1000)}
-    chosen = directories.next_projects(asked, states)
+    chosen = directories.next_projects(requested, states)
     assert chosen == {"/data/a": 1001, "/data/b": 1000, "/data/b/c": 1002}
 
 
-def test_a_tree_gets_its_project_once_and_its_limit_when_it_differs() -> None:
+def test_project_is_set_once_and_a_changed_limit_again() -> None:
     wanted = State(0, 0, 0o755, project=1000, limit=500 * 2**30)
     quota = ["xfs_quota", "-x", "-f", "-c"]
     limit = [*quota, "limit -p bhard=524288000k 1000", "/data"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import disks as disk_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import disks as disk_parsing
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
 
 # A laptop with LUKS and LVM on its NVMe, a disk whose RAID runs, a CD drive and an empty card reader, as util-linux 2.38 prints it.
@@ -104,8 +104,8 @@ LINKS = {
 }
 
 
-def test_disks_are_read_with_all_that_lies_upon_them() -> None:
-    first, second = disk_facts.parse_disks(LSBLK, LINKS)
+def test_disks_are_parsed_with_their_holders() -> None:
+    first, second = disk_parsing.parse_disks(LSBLK, LINKS)
     assert (first.serial, first.ids, first.key, first.read_only) == (
         "S7KHNJ0W",
         ("nvme-Samsung_990",),
@@ -123,11 +123,11 @@ def test_disks_are_read_with_all_that_lies_upon_them() -> None:
     assert (second.key, second.read_only, second.every_use) == ("", True, ["/dev/sda holds raid1 md0, mounted at /srv"])
 
 
-def test_a_disk_is_found_by_its_serial_or_by_its_name_and_by_no_name_of_a_partition() -> None:
-    disks = disk_facts.parse_disks(LSBLK, LINKS)
-    assert [disk.path for disk in disk_facts.find(disks, "", "S7KHNJ0W")] == ["/dev/nvme0n1"]
-    assert [disk.path for disk in disk_facts.find(disks, "nvme-Samsung_990", "")] == ["/dev/nvme0n1"]
-    assert disk_facts.find(disks, "nvme-Samsung_990-part1", "") == []
+def test_disk_is_found_by_serial_or_id_only() -> None:
+    disks = disk_parsing.parse_disks(LSBLK, LINKS)
+    assert [disk.path for disk in disk_parsing.find(disks, "", "S7KHNJ0W")] == ["/dev/nvme0n1"]
+    assert [disk.path for disk in disk_parsing.find(disks, "nvme-Samsung_990", "")] == ["/dev/nvme0n1"]
+    assert disk_parsing.find(disks, "nvme-Samsung_990-part1", "") == []
 
 
 # As blkid and wipefs of Debian 12 print it.
@@ -139,7 +139,7 @@ SIGNED = '{"signatures": [{"device": "sda", "offset": "0x1000", "type": "%s"}, {
 
 
 @pytest.mark.parametrize(
-    ("blkid", "wipefs", "blank", "words", "empty"),
+    ("blkid", "wipefs", "blank", "expected", "empty"),
     [
         ("", "", True, "nothing that is known", True),
         ("", "", False, "data of no known kind", False),
@@ -149,13 +149,13 @@ SIGNED = '{"signatures": [{"device": "sda", "offset": "0x1000", "type": "%s"}, {
         ("TYPE=crypto_LUKS\n", "", True, "crypto_LUKS without a label", False),
     ],
 )
-def test_content_is_told_in_words(blkid: str, wipefs: str, blank: bool, words: str, empty: bool) -> None:
-    content = disk_facts.parse_content(blkid, wipefs, blank)
-    assert (disk_facts.content_words(content), content.empty) == (words, empty)
+def test_content_is_described(blkid: str, wipefs: str, blank: bool, expected: str, empty: bool) -> None:
+    content = disk_parsing.parse_content(blkid, wipefs, blank)
+    assert (disk_parsing.describe_content(content), content.empty) == (expected, empty)
 
 
 def test_a_table_is_known_by_its_id_in_small_letters() -> None:
-    content = disk_facts.parse_content(GPT, SIGNED % ("gpt", "PMBR"), False)
+    content = disk_parsing.parse_content(GPT, SIGNED % ("gpt", "PMBR"), False)
     assert (content.table, content.table_id, content.signatures) == (
         "gpt",
         "d55d5d54-e201-2a44-8114-2b9bde6af660",
@@ -163,17 +163,17 @@ def test_a_table_is_known_by_its_id_in_small_letters() -> None:
     )
 
 
-def test_what_is_on_a_disk_is_told_partition_by_partition() -> None:
+def test_content_of_a_disk_is_described_by_partition() -> None:
     parts = (
         Device("/dev/sda1", 5 * 10**8, Content(kind="vfat")),
         Device("/dev/sda2", 12 * 10**12, Content(kind="ntfs", label="old")),
     )
     disk = Disk("/dev/sda", content=Content(table="gpt"), partitions=parts)
-    assert disk_facts.disk_words(disk) == (
+    assert disk_parsing.describe_disk(disk) == (
         "a gpt partition table, /dev/sda1 (500 MB): vfat without a label, /dev/sda2 (12 TB): ntfs labelled 'old'"
     )
 
 
-@pytest.mark.parametrize(("count", "words"), [(999, "999 B"), (12000138625024, "12 TB"), (1500 * 10**12, "1.5 PB")])
-def test_sizes_are_told_as_disks_are_sold(count: int, words: str) -> None:
-    assert disk_facts.size_words(count) == words
+@pytest.mark.parametrize(("count", "expected"), [(999, "999 B"), (12000138625024, "12 TB"), (1500 * 10**12, "1.5 PB")])
+def test_sizes_are_in_powers_of_ten(count: int, expected: str) -> None:
+    assert disk_parsing.format_size(count) == expected

@@ -4,21 +4,21 @@ from __future__ import annotations
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Plan, Point, Work
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Plan, Point, Work
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 
 
-def told(plan: Plan, facts: Facts) -> dict[str, str]:
+def by_name(plan: Plan, facts: Facts) -> dict[str, str]:
     return {row["id"]: row["status"] for row in findings.of_mounts(plan, facts)}
 
 
 def test_disks_as_declared_pass_and_a_line_that_is_missing_fails() -> None:
-    assert told(Plan(), Facts()) == {"storage.disks": "skip", "storage.mount_points": "skip"}
-    assert told(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
-    assert told(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
+    assert by_name(Plan(), Facts()) == {"storage.disks": "skip", "storage.mount_points": "skip"}
+    assert by_name(Plan(fstab="UUID=1 /data ext4"), Facts())["storage.disks"] == "fail"
+    assert by_name(Plan(gone={"A": {"mount": "/old"}}), Facts())["storage.disks"] == "fail"
 
 
-def test_a_disk_that_came_up_too_late_is_told_with_what_mounts_it() -> None:
+def test_late_disk_is_reported_with_its_mount_unit() -> None:
     (entry,), _refused = read_entries([{"serial": "B", "role": "data"}])
     work = Work(entry, Disk("/dev/sdb", serial="B"), "B", {"uuid": "u"}, mount=True)
     found = next(findings.of_mounts(Plan([work], fstab=work.line), Facts(fstab=work.line)))
@@ -29,7 +29,7 @@ def test_a_disk_that_came_up_too_late_is_told_with_what_mounts_it() -> None:
     assert "`systemctl start 'data.mount'`" in found["remedy"]
 
 
-def test_what_is_refused_is_told_with_its_remedy() -> None:
+def test_refusal_is_reported_with_its_remedy() -> None:
     row = {
         "ok": False,
         "variable": "storage_disks",
@@ -42,26 +42,26 @@ def test_what_is_refused_is_told_with_its_remedy() -> None:
 
 
 @pytest.mark.parametrize(("immutable", "status"), [(True, "pass"), (False, "fail"), (None, "warn")])
-def test_a_mount_point_that_can_be_written_to_is_told(immutable: bool | None, status: str) -> None:
-    assert told(Plan(), Facts(points={"/data": Point(True, immutable=immutable)}))["storage.mount_points"] == status
+def test_writable_mount_point_is_reported(immutable: bool | None, status: str) -> None:
+    assert by_name(Plan(), Facts(points={"/data": Point(True, immutable=immutable)}))["storage.mount_points"] == status
 
 
 @pytest.mark.parametrize(("used", "status"), [(89, "pass"), (90, "warn"), (98, "fail")])
-def test_a_disk_that_is_full_is_told_before_it_is(used: int, status: str) -> None:
+def test_nearly_full_disk_is_reported(used: int, status: str) -> None:
     found = findings.of_space({"/data": (used, 100), "/scratch": (1, 100)})
     assert (found["status"], f"/data {used}% of 100 B" in found["evidence"]) == (status, True)
 
 
-def test_quotas_are_told_where_there_are_some() -> None:
-    assert [row["id"] for row in findings.of_directories([], [], asked=True)] == ["storage.directories"]
-    quotas = findings.of_directories(["/data/x"], ["/data/x 5 KiB"], asked=True)
+def test_quotas_are_reported_where_declared() -> None:
+    assert [row["id"] for row in findings.of_directories([], [], requested=True)] == ["storage.directories"]
+    quotas = findings.of_directories(["/data/x"], ["/data/x 5 KiB"], requested=True)
     assert [row["status"] for row in quotas] == ["fail", "fail"]
 
 
 def test_nothing_passes_where_nothing_is_asked_for() -> None:
     assert findings.of_space({})["status"] == "skip"
-    assert [row["status"] for row in findings.of_directories([], [], asked=False)] == ["skip"]
-    assert [row["status"] for row in findings.of_directories([], [], asked=True)] == ["pass"]
+    assert [row["status"] for row in findings.of_directories([], [], requested=False)] == ["skip"]
+    assert [row["status"] for row in findings.of_directories([], [], requested=True)] == ["pass"]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_mount_point_comes_back_as_it_was(name: str) -> None:
 
 
 def test_blanks_of_other_alphabets_are_letters_of_a_name() -> None:
-    """The system splits lines at spaces and tabs alone, and escapes are bytes."""
+    """Split lines at spaces and tabs alone, as the system does; escapes are bytes."""
     assert fstab.escape("/a\u3000b\u00a0c d") == "/a\u3000b\u00a0c\\040d"
     text = "UUID=1 /a\u3000b ext4 noatime\x0c 0 2\n# x\u2028UUID=2 /c ext4\n/dev/sda1 /\\303\\244 ext4\n"
     assert [line.target for line in fstab.parse(text)] == ["/a\u3000b", "/\u00e4"]

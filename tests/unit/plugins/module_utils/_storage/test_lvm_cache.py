@@ -54,7 +54,7 @@ STEPS = [
         ((lv("sets", "cache", "[sets_cache_cvol]", "writethrough"), lv("[sets_cache_cvol]")), (pv("data"),), 4),
     ],
 )
-def test_a_cache_is_made_once_and_a_run_that_was_killed_is_completed(lvs: Any, pvs: Any, done: int) -> None:
+def test_cache_is_created_once_and_completed_after_a_kill(lvs: Any, pvs: Any, done: int) -> None:
     assert plan(*lvs, pvs=pvs) == ("", STEPS[done:])
 
 
@@ -63,12 +63,12 @@ def test_without_a_size_the_cache_has_all_of_its_disk() -> None:
 
 
 def test_another_mode_is_changed_in_place() -> None:
-    there = lv("sets", "cache", "[sets_cache_cvol]", "writeback")
-    assert plan(there) == ("", ["lvchange --yes --cachemode writethrough data/sets"])
+    volumes = lv("sets", "cache", "[sets_cache_cvol]", "writeback")
+    assert plan(volumes) == ("", ["lvchange --yes --cachemode writethrough data/sets"])
 
 
 @pytest.mark.parametrize(
-    ("disk", "words"),
+    ("disk", "expected"),
     [
         (
             dataclasses.replace(SSD, content=Content(kind="ext4", label="home", blank=False)),
@@ -78,13 +78,13 @@ def test_another_mode_is_changed_in_place() -> None:
         (dataclasses.replace(SSD, busy=True), "not empty"),
     ],
 )
-def test_only_an_empty_disk_becomes_a_cache(disk: Disk, words: str) -> None:
-    told, commands = plan(lv(), disk=disk)
-    assert words in told and commands == []
+def test_only_an_empty_disk_becomes_a_cache(disk: Disk, expected: str) -> None:
+    problems, commands = plan(lv(), disk=disk)
+    assert expected in problems and commands == []
 
 
 @pytest.mark.parametrize(
-    ("lvs", "change", "words"),
+    ("lvs", "change", "expected"),
     [
         ((), {}, "names the LV data/sets, which is not there"),
         ((lv("sets", "thin"),), {}, "a thin LV"),
@@ -92,13 +92,13 @@ def test_only_an_empty_disk_becomes_a_cache(disk: Disk, words: str) -> None:
         ((lv(),), {"device": "/dev/disk/by-id/nvme-X"}, "no disk of this host is called so"),
     ],
 )
-def test_what_is_there_otherwise_is_refused(lvs: Any, change: dict[str, Any], words: str) -> None:
-    assert words in plan(*lvs, **change)[0]
+def test_what_is_there_otherwise_is_refused(lvs: Any, change: dict[str, Any], expected: str) -> None:
+    assert expected in plan(*lvs, **change)[0]
     assert "belongs to the VG other" in plan(lv(), pvs=(pv("other"),))[0]
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "expected"),
     [
         ({"vg": ""}, "has no vg"),
         ({"lv": "-x"}, "no name for LVM"),
@@ -109,6 +109,6 @@ def test_what_is_there_otherwise_is_refused(lvs: Any, change: dict[str, Any], wo
         ({"origin": "x"}, "has origin, which lvmcache does not know"),
     ],
 )
-def test_bad_requests_are_refused(change: dict[str, str], words: str) -> None:
-    assert words in "; ".join(row["problem"] for row in lvm.requirements({**ASKED, **change}))
+def test_bad_requests_are_refused(change: dict[str, str], expected: str) -> None:
+    assert expected in "; ".join(row["problem"] for row in lvm.requirements({**ASKED, **change}))
     assert list(lvm.requirements({**ASKED, "cache_mode": "writeback", "accept_loss": True})) == []

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import plan as storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Device, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Mounted, Plan, Point
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted, Plan, Point
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,13 +42,13 @@ def plan(*disks: Disk, rows: list[dict[str, Any]] | None = None, confirm: tuple[
     return storage.plan(entries, confirm, Facts(disks=(SYSTEM, *disks), **facts), lambda: str(uuid.uuid4()))
 
 
-def words(made: Plan) -> str:
-    return "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in made.requirements)
+def problems_of(result: Plan) -> str:
+    return "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in result.requirements)
 
 
-def done(made: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
-    """The facts after the plan was carried out."""
-    (work,) = made.works
+def done(result: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
+    """Return the facts after the plan was carried out."""
+    (work,) = result.works
     content = Content(
         kind=work.entry.fs, label=work.entry.label, uuid=work.given["uuid"], signatures=(work.entry.fs,), blank=False
     )
@@ -64,7 +64,7 @@ def done(made: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
         "disks": disk,
         "mounted": {mount: Mounted(source, frozenset(work.entry.options))},
         "points": {mount: Point(exists=True, immutable=True)},
-        "fstab": made.fstab,
+        "fstab": result.fstab,
         "record": {work.key: {**work.given, "finished": True, "mount": mount, "options": ",".join(work.entry.options)}},
     }
 
@@ -73,11 +73,11 @@ def done(made: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("partition", [True, False])
-def test_an_empty_disk_is_made_and_the_next_plan_has_nothing_to_do(partition: bool) -> None:
+def test_empty_disk_is_formatted_once(partition: bool) -> None:
     rows = [{**DATA, "partition": partition}]
     first = plan(EMPTY, rows=rows)
     (work,) = first.works
-    assert (words(first), work.table, work.make, work.wipe, work.mount, work.protect) == (
+    assert (problems_of(first), work.table, work.make, work.wipe, work.mount, work.protect) == (
         "",
         partition,
         True,
@@ -89,45 +89,45 @@ def test_an_empty_disk_is_made_and_the_next_plan_has_nothing_to_do(partition: bo
 
     facts = done(first, EMPTY)
     second = plan(facts.pop("disks"), rows=rows, **facts)
-    assert (words(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
+    assert (problems_of(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
 
 
-def test_a_disk_that_has_what_is_asked_for_is_taken_with_its_data() -> None:
-    there = parted(content=Content(kind="ext4", label="data", uuid="kept", blank=False))
+def test_matching_disk_is_taken_with_its_data() -> None:
+    devices = parted(content=Content(kind="ext4", label="data", uuid="kept", blank=False))
     for wipe in (False, True):
-        made = plan(there, rows=[{**DATA, "wipe": wipe}], confirm=("B",))
-        assert (words(made), made.works[0].destroys, made.works[0].mount) == ("", False, True)
-        assert "UUID=kept /data ext4" in made.fstab
+        result = plan(devices, rows=[{**DATA, "wipe": wipe}], confirm=("B",))
+        assert (problems_of(result), result.works[0].destroys, result.works[0].mount) == ("", False, True)
+        assert "UUID=kept /data ext4" in result.fstab
 
 
 @pytest.mark.parametrize(("fs", "refused"), [("ext4", True), ("btrfs", False)])
-def test_a_disk_with_a_copy_beside_it_is_refused(fs: str, refused: bool) -> None:
-    """Moved with dd to a larger disk: fstab cannot tell them apart. Disks of one Btrfs have one id rightly."""
-    there = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
+def test_disk_with_a_copy_of_its_uuid_is_refused(fs: str, refused: bool) -> None:
+    """Moved with dd to a larger disk: fstab cannot distinguish them. Disks of one Btrfs correctly have one id."""
+    devices = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
     for copy in (
         Disk("/dev/sdc", GB, uuid="one"),
         Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, uuid="one"),)),
-        Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, there.partitions[0].content),)),
+        Disk("/dev/sdc", GB, partitions=(Device("/dev/sdc1", GB, devices.partitions[0].content),)),
     ):
-        made = plan(there, copy, rows=[{**DATA, "fs": fs}])
-        assert ("has as well: a boot may mount either" in words(made)) is refused
-    assert words(plan(there, Disk("/dev/sdc", GB, uuid="other"), rows=[{**DATA, "fs": fs}])) == ""
+        result = plan(devices, copy, rows=[{**DATA, "fs": fs}])
+        assert ("has as well: a boot may mount either" in problems_of(result)) is refused
+    assert problems_of(plan(devices, Disk("/dev/sdc", GB, uuid="other"), rows=[{**DATA, "fs": fs}])) == ""
 
 
 def test_the_id_may_name_the_disk() -> None:
-    assert words(plan(EMPTY, rows=[{"id": "/dev/disk/by-id/ata-B", "role": "data"}])) == ""
+    assert problems_of(plan(EMPTY, rows=[{"id": "/dev/disk/by-id/ata-B", "role": "data"}])) == ""
 
 
 def test_vfat_has_an_id_of_its_own_form() -> None:
-    made = plan(EMPTY, rows=[{**DATA, "fs": "vfat", "label": "DATA"}])
-    assert len(made.works[0].given["uuid"]) == 9 and made.works[0].given["uuid"][4] == "-"
+    result = plan(EMPTY, rows=[{**DATA, "fs": "vfat", "label": "DATA"}])
+    assert len(result.works[0].given["uuid"]) == 9 and result.works[0].given["uuid"][4] == "-"
 
 
 # --- What is refused ---
 
 
 def test_a_disk_with_data_is_refused_with_what_is_on_it() -> None:
-    assert words(plan(parted())) == (
+    assert problems_of(plan(parted())) == (
         "storage_disks asks for ext4 labelled 'data' in one partition of /dev/sdb (B), 100 GB, which is not empty: "
         "a gpt partition table, /dev/sdb1 (100 GB): ext4 labelled 'photos' -> "
         "say what is there if its data is to be used; to lose all of it, set `wipe: true` and repeat the serial: storage_confirm_wipe: [B]"
@@ -140,12 +140,12 @@ def test_a_disk_with_data_is_refused_with_what_is_on_it() -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_members_of_anything_are_data(kind: str, whole: bool) -> None:
     content = Content(kind=kind, signatures=(kind,), blank=False)
-    made = plan(dataclasses.replace(EMPTY, content=content) if whole else parted(content=content))
-    assert kind in words(made) and "is not empty" in words(made)
+    result = plan(dataclasses.replace(EMPTY, content=content) if whole else parted(content=content))
+    assert kind in problems_of(result) and "is not empty" in problems_of(result)
 
 
 def test_data_without_a_signature_is_data() -> None:
-    assert "data of no known kind" in words(plan(dataclasses.replace(EMPTY, content=Content(blank=False))))
+    assert "data of no known kind" in problems_of(plan(dataclasses.replace(EMPTY, content=Content(blank=False))))
 
 
 @pytest.mark.parametrize(
@@ -156,20 +156,20 @@ def test_data_without_a_signature_is_data() -> None:
     ],
 )
 def test_a_wipe_needs_both_words(wipe: bool, confirm: tuple[str, ...], remedy: str) -> None:
-    assert remedy in words(plan(parted(), rows=[{**DATA, "wipe": wipe}], confirm=confirm))
+    assert remedy in problems_of(plan(parted(), rows=[{**DATA, "wipe": wipe}], confirm=confirm))
 
 
 def test_a_confirmed_wipe_is_done_and_not_done_again() -> None:
     rows = [{**DATA, "wipe": True}]
     first = plan(parted(), rows=rows, confirm=("B",))
-    assert (words(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
+    assert (problems_of(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
     facts = done(first, EMPTY)
     assert plan(facts.pop("disks"), rows=rows, confirm=("B",), **facts).works[0].todo == []
 
 
 @pytest.mark.parametrize("change", [{"mount": "/sets"}, {"label": "other"}, {"fs": "xfs"}, {"partition": False}])
-def test_a_confirmation_that_was_left_standing_does_not_wipe_what_the_role_has_made(change: dict[str, Any]) -> None:
-    """The mount point alone is changed, the disk unmounted for that: the label that is asked for changes with it."""
+def test_old_confirmation_does_not_wipe_a_disk_of_the_role(change: dict[str, Any]) -> None:
+    """Change the mount point alone, or what the disk holds: a label or file system of the role is not wiped by an old confirmation."""
     rows = [{"serial": "B", "mount": "/data", "wipe": True}]
     first = plan(parted(), rows=rows, confirm=("B",))
     facts = done(first, EMPTY)
@@ -177,27 +177,27 @@ def test_a_confirmation_that_was_left_standing_does_not_wipe_what_the_role_has_m
     disk, own = parted(content=device, table_id=first.works[0].given["table"]), first.works[0].given["uuid"]
     again = {**facts, "mounted": {}}
     refused = plan(disk, rows=[{**rows[0], **change}], confirm=("B",), **again)
-    assert "where a file system of this role is: ext4 labelled 'data'" in words(refused)
-    assert f"name this very file system: storage_confirm_wipe: [{own}]" in words(refused)
+    assert "where a file system of this role is: ext4 labelled 'data'" in problems_of(refused)
+    assert f"name this very file system: storage_confirm_wipe: [{own}]" in problems_of(refused)
 
     named = plan(disk, rows=[{**rows[0], **change}], confirm=(own,), **again)
-    assert (words(named), named.works[0].wipe, named.works[0].make) == ("", True, True)
+    assert (problems_of(named), named.works[0].wipe, named.works[0].make) == ("", True, True)
     assert named.works[0].given["uuid"] != own
-    assert "in use" in words(
+    assert "in use" in problems_of(
         plan(dataclasses.replace(disk, busy=True), rows=[{**rows[0], **change}], confirm=(own,), **again)
     )
 
 
 def test_a_serial_that_is_confirmed_and_names_no_disk_is_refused() -> None:
-    assert "storage_confirm_wipe has what is no serial of a disk in storage_disks: b" in words(
+    assert "storage_confirm_wipe has what is no serial of a disk in storage_disks: b" in problems_of(
         plan(EMPTY, confirm=("b",))
     )
 
 
 def test_the_system_disk_is_never_touched() -> None:
     rows = [{"id": "ata-A", "mount": "/data", "wipe": True}]
-    made = plan(rows=rows, confirm=("A",))
-    assert "which is in use: /dev/sda1 is mounted at /" in words(made)
+    result = plan(rows=rows, confirm=("A",))
+    assert "which is in use: /dev/sda1 is mounted at /" in problems_of(result)
 
 
 @pytest.mark.parametrize(
@@ -209,100 +209,102 @@ def test_the_system_disk_is_never_touched() -> None:
         (dataclasses.replace(EMPTY, read_only=True), "which is read-only"),
     ],
 )
-def test_a_disk_that_is_in_use_is_not_written_to_whatever_is_confirmed(disk: Disk, use: str) -> None:
-    assert use in words(plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",)))
+def test_confirmation_does_not_allow_a_write_to_a_disk_in_use(disk: Disk, use: str) -> None:
+    assert use in problems_of(plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",)))
 
 
-def test_a_disk_that_the_table_of_file_systems_mounts_is_not_written_to() -> None:
+def test_disk_named_in_fstab_is_not_written_to() -> None:
     for source in ("UUID=old-uuid", "LABEL=photos", "/dev/sdb1"):
-        made = plan(
+        result = plan(
             parted(), rows=[{**DATA, "wipe": True}], confirm=("B",), fstab=f"{source} /photos ext4 noauto 0 2\n"
         )
-        assert f"which /etc/fstab mounts: {source} /photos" in words(made)
+        assert f"which /etc/fstab mounts: {source} /photos" in problems_of(result)
 
 
 @pytest.mark.parametrize("change", [{"fs": "xfs"}, {"label": "other"}])
-def test_another_file_system_or_label_on_a_disk_of_the_role_is_refused(change: dict[str, str]) -> None:
+def test_other_file_system_or_label_on_a_role_disk_is_refused(change: dict[str, str]) -> None:
     facts = done(plan(EMPTY), EMPTY)
-    made = plan(facts.pop("disks"), rows=[{**DATA, **change}], **facts)
-    assert "where a file system of this role is: ext4 labelled 'data'" in words(made)
+    result = plan(facts.pop("disks"), rows=[{**DATA, **change}], **facts)
+    assert "where a file system of this role is: ext4 labelled 'data'" in problems_of(result)
 
 
 def test_a_disk_that_shrank_is_refused() -> None:
     facts = done(plan(EMPTY), EMPTY, size=50 * GB)
-    assert "of 50 GB, which had 100 GB when its file system was made" in words(plan(facts.pop("disks"), **facts))
+    assert "of 50 GB, which had 100 GB when its file system was made" in problems_of(plan(facts.pop("disks"), **facts))
 
 
 def test_a_disk_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert (
         "names B, and no disk of this host is called so -> put it back, or take it out of storage_disks; there are: A (/dev/sda, 500 GB)"
-        in words(plan())
+        in problems_of(plan())
     )
 
 
 def test_a_partition_by_id_is_refused_with_its_disk() -> None:
     disk = parted()
     part = dataclasses.replace(disk.partitions[0], names=frozenset(["/dev/disk/by-id/ata-B-part1"]))
-    made = plan(dataclasses.replace(disk, partitions=(part,)), rows=[{"id": "ata-B-part1", "role": "data"}])
-    assert "names ata-B-part1, a partition -> name the whole disk: ata-B or serial B" in words(made)
+    result = plan(dataclasses.replace(disk, partitions=(part,)), rows=[{"id": "ata-B-part1", "role": "data"}])
+    assert "names ata-B-part1, a partition -> name the whole disk: ata-B or serial B" in problems_of(result)
 
 
 @pytest.mark.parametrize(
     ("name", "names"),
     [("/dev/sdb", "ata-B or serial B"), ("/dev/sdb1", "ata-B or serial B"), ("/dev/sdx", "none: there is no")],
 )
-def test_a_name_that_the_next_boot_may_give_to_another_disk_is_refused_with_those_that_stay(
-    name: str, names: str
-) -> None:
-    made = plan(parted(), rows=[{"id": name, "role": "data"}])
+def test_unstable_disk_name_is_refused_with_stable_names(name: str, names: str) -> None:
+    result = plan(parted(), rows=[{"id": name, "role": "data"}])
     assert (
         f"names {name}, and another disk may have this name after the next boot -> name the disk by its `id` or its `serial`: {names}"
-        in words(made)
+        in problems_of(result)
     )
 
 
-def test_two_disks_with_one_serial_are_told_apart_by_id() -> None:
+def test_disks_with_one_serial_need_their_id() -> None:
     twin = dataclasses.replace(EMPTY, path="/dev/sdc", ids=("usb-C",))
-    assert "means 2 disks by the serial B: /dev/sdb, /dev/sdc -> name it by `id`: ata-B or usb-C" in words(
+    assert "means 2 disks by the serial B: /dev/sdb, /dev/sdc -> name it by `id`: ata-B or usb-C" in problems_of(
         plan(EMPTY, twin)
     )
 
 
 def test_one_disk_twice_is_refused() -> None:
     rows = [DATA, {"id": "ata-B", "role": "scratch"}]
-    assert "names one disk more than once (/dev/sdb): B, ata-B" in words(plan(EMPTY, rows=rows))
+    assert "names one disk more than once (/dev/sdb): B, ata-B" in problems_of(plan(EMPTY, rows=rows))
 
 
 # --- Mounts ---
 
 
 def test_a_mount_point_with_files_or_that_is_a_link_is_refused() -> None:
-    assert "has files that would be hidden: a, b" in words(plan(EMPTY, points={"/data": Point(True, names=("a", "b"))}))
-    assert "which is no directory" in words(plan(EMPTY, points={"/data": Point(True, directory=False)}))
+    assert "has files that would be hidden: a, b" in problems_of(
+        plan(EMPTY, points={"/data": Point(True, names=("a", "b"))})
+    )
+    assert "which is no directory" in problems_of(plan(EMPTY, points={"/data": Point(True, directory=False)}))
 
 
-def test_a_mount_point_where_something_else_is_mounted_is_refused() -> None:
-    assert "mounts B at /data, where /dev/sdz is mounted" in words(plan(EMPTY, mounted={"/data": Mounted("/dev/sdz")}))
+def test_occupied_mount_point_is_refused() -> None:
+    assert "mounts B at /data, where /dev/sdz is mounted" in problems_of(
+        plan(EMPTY, mounted={"/data": Mounted("/dev/sdz")})
+    )
 
 
-def test_a_disk_that_is_mounted_elsewhere_by_hand_is_refused_and_one_by_the_role_moves() -> None:
-    there = parted(content=Content(kind="ext4", label="data", uuid="u"), mounts=("/old",))
-    assert "which is mounted at /old -> unmount it" in words(plan(there))
-    moved = plan(there, record={"B": {"uuid": "u", "mount": "/old", "finished": True, "made": ["/old"]}})
-    assert (words(moved), list(moved.gone), moved.works[0].mount) == ("", ["B"], True)
+def test_only_mounts_of_the_role_move_to_another_mount_point() -> None:
+    devices = parted(content=Content(kind="ext4", label="data", uuid="u"), mounts=("/old",))
+    assert "which is mounted at /old -> unmount it" in problems_of(plan(devices))
+    moved = plan(devices, record={"B": {"uuid": "u", "mount": "/old", "finished": True, "made": ["/old"]}})
+    assert (problems_of(moved), list(moved.gone), moved.works[0].mount) == ("", ["B"], True)
 
 
 @pytest.mark.parametrize(
     "line",
     ["UUID=u /x ext4 defaults 0 2", 'LABEL="data" /x ext4 defaults 0 2', "/dev/sdb1 /x ext4", "UUID=z /data xfs"],
 )
-def test_a_line_made_by_hand_for_the_disk_or_its_mount_point_is_refused(line: str) -> None:
-    there = parted(content=Content(kind="ext4", label="data", uuid="u"))
-    assert f"/etc/fstab has a line for that: {line}" in words(plan(there, fstab=line + "\n"))
+def test_manual_line_in_fstab_is_refused(line: str) -> None:
+    devices = parted(content=Content(kind="ext4", label="data", uuid="u"))
+    assert f"/etc/fstab has a line for that: {line}" in problems_of(plan(devices, fstab=line + "\n"))
 
 
 def test_markers_that_were_broken_are_refused() -> None:
-    assert "one of them is gone" in words(plan(EMPTY, fstab=f"{fstab.BEGIN}\n"))
+    assert "one of them is gone" in problems_of(plan(EMPTY, fstab=f"{fstab.BEGIN}\n"))
 
 
 def test_other_options_are_a_remount_and_quotas_a_new_mount() -> None:
@@ -314,30 +316,30 @@ def test_other_options_are_a_remount_and_quotas_a_new_mount() -> None:
     assert (work.remount, work.again, work.mount) == (False, True, False)
 
 
-def test_a_disk_that_somebody_mounted_with_programs_of_root_and_devices_is_mounted_anew() -> None:
+def test_disk_mounted_with_suid_and_devices_is_remounted() -> None:
     facts = done(plan(EMPTY), EMPTY)
     disk, mounted = facts.pop("disks"), facts["mounted"]
     for options, due in ((["rw", "noatime"], True), (["rw", "nosuid", "nodev"], False)):
-        facts["mounted"] = {m: dataclasses.replace(one, options=frozenset(options)) for m, one in mounted.items()}
+        facts["mounted"] = {m: dataclasses.replace(entry, options=frozenset(options)) for m, entry in mounted.items()}
         (work,) = plan(disk, **facts).works
         assert work.remount is due
 
 
 def test_quotas_that_kernel_or_file_system_have_not_are_refused() -> None:
     rows = [{**DATA, "quota": True}]
-    assert "this kernel has none for ext4 (CONFIG_QFMT_V2)" in words(
+    assert "this kernel has none for ext4 (CONFIG_QFMT_V2)" in problems_of(
         plan(EMPTY, rows=rows, kernel={"CONFIG_QFMT_V2": False})
     )
     facts = done(plan(EMPTY), EMPTY)
-    assert "tune2fs -O project,quota /dev/sdb1" in words(
+    assert "tune2fs -O project,quota /dev/sdb1" in problems_of(
         plan(facts.pop("disks"), rows=rows, features={"/dev/sdb1": frozenset(["extent"])}, **facts)
     )
 
 
-def test_a_disk_that_is_no_longer_asked_for_is_unmounted_and_stays_as_it_is() -> None:
+def test_removed_disk_is_unmounted_and_keeps_its_data() -> None:
     facts = done(plan(EMPTY), EMPTY)
-    made = plan(facts.pop("disks"), rows=[], **facts)
-    assert (made.works, list(made.gone), made.fstab) == ([], ["B"], "")
+    result = plan(facts.pop("disks"), rows=[], **facts)
+    assert (result.works, list(result.gone), result.fstab) == ([], ["B"], "")
 
 
 # --- Runs that were cut short ---
@@ -364,36 +366,36 @@ def test_what_a_run_left_that_was_cut_short_is_completed(disk: Disk, table: bool
     assert (work.make, work.table, work.wipe) == (True, table, False)
 
 
-def test_data_without_a_signature_is_not_formatted_before_mkfs_began() -> None:
+def test_unsigned_data_is_not_formatted_before_mkfs_began() -> None:
     for disk in (parted(content=Content(blank=False)), dataclasses.replace(EMPTY, content=Content(blank=False))):
         rows = [{**DATA, "partition": bool(disk.partitions)}]
         table = "t" if disk.partitions else ""
-        made = plan(disk, rows=rows, record=begun(table=table))
-        assert "is not empty" in words(made)
-        assert not made.works[0].destroys
+        result = plan(disk, rows=rows, record=begun(table=table))
+        assert "is not empty" in problems_of(result)
+        assert not result.works[0].destroys
         confirmed = plan(disk, rows=[{**rows[0], "wipe": True}], confirm=("B",), record=begun(table=table))
         assert confirmed.works[0].wipe
 
 
-def test_an_unfinished_file_system_that_somebody_has_mounted_and_filled_is_not_made_anew() -> None:
+def test_unfinished_file_system_with_files_is_kept() -> None:
     disk = parted(content=Content(kind="ext4", label="data", uuid="u", blank=False))
-    made = plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",), record=begun(), filled=["/dev/sdb1"])
-    assert "a run of ours did not finish, and which has files all the same" in words(made)
-    assert not made.works[0].destroys
+    result = plan(disk, rows=[{**DATA, "wipe": True}], confirm=("B",), record=begun(), filled=["/dev/sdb1"])
+    assert "a run of ours did not finish, and which has files all the same" in problems_of(result)
+    assert not result.works[0].destroys
 
 
-def test_a_file_system_that_was_finished_is_never_made_again() -> None:
+def test_finished_file_system_is_never_formatted_again() -> None:
     hidden = dataclasses.replace(EMPTY, content=Content(table="gpt", table_id="t", blank=False))
-    assert "is not empty" in words(plan(hidden, record=begun(finished=True)))
+    assert "is not empty" in problems_of(plan(hidden, record=begun(finished=True)))
     bare = parted(content=Content(blank=False))
-    assert "is not empty" in words(plan(bare, record=begun(finished=True)))
+    assert "is not empty" in problems_of(plan(bare, record=begun(finished=True)))
 
 
-def test_a_stranger_on_the_disk_of_an_unfinished_run_is_data() -> None:
-    assert "is not empty" in words(plan(parted(), record=begun()))
+def test_foreign_content_after_an_unfinished_run_is_data() -> None:
+    assert "is not empty" in problems_of(plan(parted(), record=begun()))
     over = dataclasses.replace(EMPTY, content=Content(kind="ext4", table_id="t", blank=False))
-    assert "is not empty" in words(plan(over, record=begun()))
-    assert "is not empty" in words(plan(parted(content=Content(), table_id="another"), record=begun()))
+    assert "is not empty" in problems_of(plan(over, record=begun()))
+    assert "is not empty" in problems_of(plan(parted(content=Content(), table_id="another"), record=begun()))
 
 
 # --- Properties ---
@@ -443,27 +445,29 @@ RECORDS = st.one_of(
 
 
 def signed(disk: Disk) -> bool:
-    return any(one.content.kind or one.content.signatures or one.content.table for one in (disk, *disk.partitions))
+    return any(
+        entry.content.kind or entry.content.signatures or entry.content.table for entry in (disk, *disk.partitions)
+    )
 
 
 @given(DISKS, ROWS, RECORDS)
-def test_no_disk_is_written_to_that_is_in_use_or_holds_anything_unless_its_serial_is_repeated(
+def test_write_needs_a_free_disk_that_is_empty_or_confirmed(
     disk: Disk, row: dict[str, Any], record: dict[str, Any]
 ) -> None:
     for confirm in ((), ("B",)):
-        made = plan(disk, rows=[row], confirm=confirm, record=record)
-        if made.requirements or not made.works[0].destroys:
+        result = plan(disk, rows=[row], confirm=confirm, record=record)
+        if result.requirements or not result.works[0].destroys:
             continue
         assert not (disk.busy or disk.read_only or disk.every_use)
-        known = record.get("B", {})
-        unfinished = known.get("finished") is False
+        recorded = record.get("B", {})
+        unfinished = recorded.get("finished") is False
         if (signed(disk) or disk.partitions) and not unfinished:
             assert row["wipe"] and confirm
             # A serial confirms the loss of what others have left there, never of what the role itself has on record.
-            assert "u" not in [one.content.uuid for one in (disk, *disk.partitions)] or not known
-        if unfinished and not made.works[0].wipe:
+            assert "u" not in [entry.content.uuid for entry in (disk, *disk.partitions)] or not recorded
+        if unfinished and not result.works[0].wipe:
             # Only what the run itself has written: its own file system, or its own table with nothing in it.
-            kept = [one.content.uuid for one in (disk, *disk.partitions) if one.content.kind]
+            kept = [entry.content.uuid for entry in (disk, *disk.partitions) if entry.content.kind]
             assert set(kept) <= {"u"}
 
 
@@ -474,4 +478,4 @@ def test_what_was_done_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], rec
         return
     facts = done(first, dataclasses.replace(EMPTY, size=disk.size))
     second = plan(facts.pop("disks"), rows=[row], confirm=("B",), **facts)
-    assert (words(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
+    assert (problems_of(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)

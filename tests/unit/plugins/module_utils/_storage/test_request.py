@@ -13,7 +13,7 @@ def problems(*rows: dict[str, Any]) -> str:
     return "; ".join(f"{row['problem']} -> {row['remedy']}" for row in request.read_entries(rows)[1])
 
 
-def test_a_role_stands_for_mount_point_and_label_and_a_missing_disk_stops_no_boot() -> None:
+def test_role_of_a_disk_sets_mount_point_label_and_nofail() -> None:
     (entry,), refused = request.read_entries([DATA])
     assert (refused, entry.mount, entry.label, entry.fs) == ([], "/data", "data", "ext4")
     assert entry.options == ("noatime", "nofail", "nosuid", "nodev")
@@ -33,15 +33,13 @@ def test_disks_are_mounted_from_the_outside_in() -> None:
         (["nofail"], True, "noatime,nofail,nosuid,nodev,prjquota"),
     ],
 )
-def test_own_options_come_on_top_and_take_the_place_of_their_like(
-    options: list[str], quota: bool, expected: str
-) -> None:
+def test_own_mount_options_replace_defaults_of_their_kind(options: list[str], quota: bool, expected: str) -> None:
     (entry,) = request.read_entries([{**DATA, "options": options, "quota": quota}])[0]
     assert ",".join(entry.options) == expected
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "expected"),
     [
         ({"id": "ata-x"}, "both `id` and `serial`"),
         ({"serial": ""}, "by neither"),
@@ -63,11 +61,11 @@ def test_own_options_come_on_top_and_take_the_place_of_their_like(
         ({"owner": "alice", "fs": "vfat", "label": "X"}, "options uid="),
     ],
 )
-def test_bad_disks_are_refused_with_the_remedy(change: dict[str, Any], words: str) -> None:
-    assert words in problems({**DATA, **change})
+def test_bad_disks_are_refused_with_the_remedy(change: dict[str, Any], expected: str) -> None:
+    assert expected in problems({**DATA, **change})
 
 
-def test_two_disks_at_one_mount_point_or_with_one_label_are_refused() -> None:
+def test_duplicate_mount_point_or_label_is_refused() -> None:
     assert "mounts two disks at /data: A, B -> give each" in problems(
         DATA, {"serial": "B", "role": "data", "label": "other"}
     )
@@ -105,11 +103,11 @@ def directories(
     return found, "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in refused)
 
 
-def test_a_shared_directory_has_the_setgid_bit_and_parents_come_first() -> None:
+def test_shared_directory_is_setgid_and_parents_come_first() -> None:
     found, refused = directories(
         [{"path": "/data/x/y"}, {"path": "/data/x/", "mode": "0775", "setgid": True, "quota": "0"}]
     )
-    assert [(one.path, oct(one.mode), one.shared) for one in found] == [
+    assert [(other.path, oct(other.mode), other.shared) for other in found] == [
         ("/data/x", "0o2775", True),
         ("/data/x/y", "0o755", False),
     ]
@@ -117,18 +115,18 @@ def test_a_shared_directory_has_the_setgid_bit_and_parents_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("row", "expected"),
     [
-        ({"path": "/srv/x"}, "/srv/x, which lies on no disk"),
-        ({"path": "/data/../etc"}, "/etc, which lies on no disk"),
+        ({"path": "/srv/x"}, "/srv/x, which is on no disk"),
+        ({"path": "/data/../etc"}, "/etc, which is on no disk"),
         ({"path": "/data/x", "mode": "999"}, "with the mode '999'"),
         ({"path": "/data/x", "mode": 1533}, "with the mode 1533"),
         ({"path": "/data/x", "quota": "much"}, "with the quota 'much'"),
         ({"path": "/data/x", "quota": "1G"}, "and the disk at /data has none -> set `quota: true`"),
     ],
 )
-def test_bad_directories_are_refused(row: dict[str, Any], words: str) -> None:
-    assert words in directories([row])[1]
+def test_bad_directories_are_refused(row: dict[str, Any], expected: str) -> None:
+    assert expected in directories([row])[1]
 
 
 def test_one_directory_twice_is_refused() -> None:
@@ -137,7 +135,7 @@ def test_one_directory_twice_is_refused() -> None:
 
 def test_each_user_gets_directories_that_nobody_else_can_enter() -> None:
     found, refused = directories([], {"PIP_CACHE_DIR": "/data/users/{user}/pip"})
-    assert [(one.path, one.owner, one.mode) for one in found] == [
+    assert [(other.path, other.owner, other.mode) for other in found] == [
         ("/data/users/alice", "alice", 0o700),
         ("/data/users/alice/pip", "alice", 0o700),
     ]
@@ -164,8 +162,8 @@ def test_a_variable_that_a_shell_would_read_otherwise_is_refused(name: str, valu
 
 
 def test_a_users_directory_that_others_could_exchange_is_refused() -> None:
-    words = "below /data/cache, where others may put their own in its place"
-    assert words in directories([], {"TMPDIR": "/data/cache/{user}"})[1]
+    expected = "below /data/cache, where others may put their own in its place"
+    assert expected in directories([], {"TMPDIR": "/data/cache/{user}"})[1]
     open_parent = [{"path": "/data/users", "mode": "0777"}]
     assert "others may put their own" in directories(open_parent, {"TMPDIR": "/data/users/{user}"})[1]
     sticky = [{"path": "/data/users", "mode": "1777"}]

@@ -13,21 +13,21 @@ PATHS = ["/", "/data", "/data/my cache", "/.hidden", "/a//b/", "/dev/disk/by-lab
 
 @pytest.mark.skipif(not shutil.which("systemd-escape"), reason="needs systemd-escape")
 def test_units_are_named_as_systemd_names_them() -> None:
-    told = subprocess.run(["systemd-escape", "--path", *PATHS], capture_output=True, text=True, check=True).stdout
-    assert [units.escape(path) for path in PATHS] == told.split()
+    names = subprocess.run(["systemd-escape", "--path", *PATHS], capture_output=True, text=True, check=True).stdout
+    assert [units.escape(path) for path in PATHS] == names.split()
 
 
-def test_a_disk_that_is_late_is_mounted_with_all_that_waited_for_it() -> None:
+def test_late_disk_is_mounted_with_its_dependents() -> None:
     rows = [{"serial": "A", "role": "data"}, {"serial": "B", "role": "cache"}, {"serial": "C", "mount": "/datasets"}]
     entries, refused = read_entries(rows)
-    made = units.drop_ins(entries, "/data/cache")
-    wants = {row["path"].split("/")[4]: row["content"].split("Wants=")[1] for row in made["files"]}
+    files = units.drop_ins(entries, "/data/cache")
+    wants = {row["path"].split("/")[4]: row["content"].split("Wants=")[1] for row in files["files"]}
     assert refused == []
     assert wants == {
         "dev-disk-by\\x2dlabel-data.device.d": "data.mount data-cache.mount dataset-cache-evict.path\n",
         "dev-disk-by\\x2dlabel-cache.device.d": "data-cache.mount dataset-cache-evict.path\n",
         "dev-disk-by\\x2dlabel-datasets.device.d": "datasets.mount\n",
     }
-    assert {f"{row['path']}/rigwright-storage.conf" for row in made["directories"]} == {
-        row["path"] for row in made["files"]
+    assert {f"{row['path']}/rigwright-storage.conf" for row in files["directories"]} == {
+        row["path"] for row in files["files"]
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * An imitation of NVIDIA's kernel module, made by Rigwright's tests: it drives nothing. It is built, so that what DKMS does and what
+ * A fake of NVIDIA's kernel module, made by Rigwright's tests: it drives nothing. It is built, so that what DKMS does and what
  * modinfo says (version, licence, parameters, aliases, version magic) is real.
  */
 #include <linux/module.h>

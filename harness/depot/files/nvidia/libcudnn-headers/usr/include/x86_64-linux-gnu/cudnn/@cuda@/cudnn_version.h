@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// An imitation, made by Rigwright's tests.
+// A fake, made by Rigwright's tests.
 #pragma once
 #define CUDNN_MAJOR (@number@ / 10000)
 #define CUDNN_MINOR (@number@ / 100 % 100)

@@ -7,19 +7,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
 
 
 def number(_tag: int, name: str) -> int:
     return int(name)
 
 
-def test_a_shared_directory_gives_the_rights_of_its_mode_to_new_files() -> None:
+def test_shared_directory_gives_its_mode_to_new_files() -> None:
     assert acl.complete([], 0o775, shared=True) == {(acl.USER_OBJ, ""): 7, (acl.GROUP_OBJ, ""): 7, (acl.OTHER, ""): 5}
     assert acl.complete([], 0o775, shared=False) == {}
 
 
-def test_who_is_named_needs_a_mask_of_all_rights_that_groups_have() -> None:
+def test_named_entries_need_a_mask() -> None:
     entries = acl.complete(["group:7:rwx", "user:5:r--", "other::---"], 0o755, shared=False)
     assert entries == {
         (acl.USER_OBJ, ""): 7,
@@ -34,7 +34,7 @@ def test_who_is_named_needs_a_mask_of_all_rights_that_groups_have() -> None:
 @pytest.mark.parametrize(
     "text", ["group:ml", "group:ml:rw", "mask::rwx", "other:ml:r--", "group:ml:xwr", "default:group:ml:rwx", ""]
 )
-def test_what_is_no_entry_is_none(text: str) -> None:
+def test_invalid_entry_is_rejected(text: str) -> None:
     assert acl.parse_entry(text) is None
 
 
@@ -54,7 +54,7 @@ def test_getfacl_reads_them(tmp_path: Path) -> None:
         os.setxattr(tmp_path, acl.ATTRIBUTE, acl.encode(acl.complete(["group:7:rwx"], 0o750, shared=True), number))
     except OSError:
         pytest.skip("no ACLs in this file system")
-    told = subprocess.run(
+    output = subprocess.run(
         [program, "-n", "-d", "-c", "-p", str(tmp_path)], capture_output=True, text=True, check=True
     ).stdout
-    assert told.split() == ["user::rwx", "group::r-x", "group:7:rwx", "mask::rwx", "other::---"]
+    assert output.split() == ["user::rwx", "group::r-x", "group:7:rwx", "mask::rwx", "other::---"]

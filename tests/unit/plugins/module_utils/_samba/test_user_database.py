@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The database as an imitated pdbedit keeps it: how passwords travel, and what is on record when a run is cut short."""
+"""The database of a fake pdbedit: how passwords are passed, and what is on record after an interrupted run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_users
 
@@ -61,15 +62,15 @@ class Samba:
 @pytest.fixture
 def samba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Samba:
     found = Samba(tmp_path / "rigwright_samba")
-    there = tmp_path / "pdbedit"
-    there.touch()
+    program = tmp_path / "pdbedit"
+    program.touch()
 
-    def known(name: str) -> SimpleNamespace:
+    def entry_of(name: str) -> SimpleNamespace:
         return SimpleNamespace(pw_uid=UIDS[name])
 
-    monkeypatch.setattr(samba_users, "RECORD", str(found.record))
-    monkeypatch.setattr(samba_users, "PDBEDIT", str(there))
-    monkeypatch.setattr(pwd, "getpwnam", known)
+    monkeypatch.setattr(user_database, "RECORD", str(found.record))
+    monkeypatch.setattr(user_database, "PDBEDIT", str(program))
+    monkeypatch.setattr(pwd, "getpwnam", entry_of)
     monkeypatch.setattr(
         AnsibleModule, "run_command", lambda _self, command, data=None, **_options: found.run(command, data)
     )
@@ -87,7 +88,7 @@ def users(run_module: Run, samba: Samba) -> Run:
 ALICE = {"name": "alice", "password": 'it\'s %u "quoted" ü'}
 
 
-def test_a_password_travels_by_standard_input_and_is_never_an_argument(users: Run, samba: Samba) -> None:
+def test_password_is_passed_by_standard_input_only(users: Run, samba: Samba) -> None:
     result = users(ALICE)
     assert result["changes"] == ["alice: added"]
     assert samba.words == [f"{ALICE['password']}\n" * 2]
@@ -95,7 +96,7 @@ def test_a_password_travels_by_standard_input_and_is_never_an_argument(users: Ru
     assert samba.recorded() == ["alice"]
 
 
-def test_the_second_run_changes_nothing_and_a_new_password_changes_that(users: Run, samba: Samba) -> None:
+def test_second_run_changes_only_a_new_password(users: Run, samba: Samba) -> None:
     users(ALICE)
     samba.commands.clear()
     assert not users(ALICE)["changed"]
@@ -113,11 +114,11 @@ def test_a_hash_does_for_a_password_and_is_no_argument_either(users: Run, samba:
     assert not users({"name": "alice", "nt_hash": digest})["changed"]
 
 
-def test_check_mode_and_its_difference_tell_and_do_nothing(users: Run, samba: Samba) -> None:
-    told = users(ALICE, check=True)
+def test_check_mode_reports_a_difference_and_changes_nothing(users: Run, samba: Samba) -> None:
+    planned = users(ALICE, check=True)
     assert (samba.commands, samba.recorded()) == ([], None)
-    assert told["diff"]["after"] == "alice: added\n"
-    assert users(ALICE)["changes"] == told["changes"]
+    assert planned["diff"]["after"] == "alice: added\n"
+    assert users(ALICE)["changes"] == planned["changes"]
 
 
 def test_who_is_shut_out_stays_so_with_a_new_password(users: Run, samba: Samba) -> None:
@@ -128,7 +129,7 @@ def test_who_is_shut_out_stays_so_with_a_new_password(users: Run, samba: Samba) 
     assert users(ALICE)["changes"] == ["alice: password changed", "alice: enabled"]
 
 
-def test_who_comes_off_the_list_is_removed_and_whom_somebody_made_by_hand_stays(users: Run, samba: Samba) -> None:
+def test_unmanaged_user_stays_when_others_are_removed(users: Run, samba: Samba) -> None:
     samba.users["eve"] = [nt_hash("x"), True]
     users(ALICE)
     assert users()["changes"] == ["alice: removed"]
@@ -143,7 +144,7 @@ def test_a_password_that_was_changed_by_hand_is_put_right(users: Run, samba: Sam
     assert samba.users["alice"] == [nt_hash(str(ALICE["password"])), True]
 
 
-def test_a_run_that_is_cut_short_leaves_on_record_whom_it_was_adding(users: Run, samba: Samba) -> None:
+def test_interrupted_run_leaves_new_users_on_record(users: Run, samba: Samba) -> None:
     samba.failing = "-a"
     with pytest.raises(OSError, match="cut short"):
         users(ALICE)
@@ -178,10 +179,10 @@ def test_a_damaged_record_is_refused(users: Run, samba: Samba, record: str) -> N
     assert samba.commands == []
 
 
-def test_without_samba_check_mode_tells_what_comes_and_a_run_says_what_is_missing(
+def test_missing_samba_fails_a_run_but_not_check_mode(
     users: Run, samba: Samba, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(samba_users, "PDBEDIT", "/nonexistent/pdbedit")
+    monkeypatch.setattr(user_database, "PDBEDIT", "/nonexistent/pdbedit")
     assert users(ALICE, check=True)["changes"] == ["alice: added"]
     assert "install samba first" in users(ALICE)["msg"]
     assert not users()["changed"]

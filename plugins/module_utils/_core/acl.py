@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Default access control lists as the kernel keeps them (acl(5), the attribute below), so that none of acl's programs is needed."""
+"""Default access control lists (acl(5)) as the kernel keeps them, so that no program of the package acl is needed."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import struct
 import typing as t
@@ -24,11 +24,12 @@ Entries = dict[tuple[int, str], int]
 
 
 def permissions(letters: str) -> int:
+    """Return the bits of letters such as ``r-x``."""
     return sum(bit for letter, bit in zip(letters, (4, 2, 1)) if letter != "-")
 
 
 def parse_entry(text: str) -> tuple[tuple[int, str], int] | None:
-    """``group:ml:rwx``, ``user::rwx`` or ``other::r-x``; None for anything else."""
+    """Return tag, name and rights of ``group:ml:rwx``, ``user::rwx`` or ``other::r-x``; None for anything else."""
     fields = text.split(":")
     if len(fields) != 3 or not re.fullmatch(r"[r-][w-][x-]", fields[2]):
         return None
@@ -41,16 +42,16 @@ def parse_entry(text: str) -> tuple[tuple[int, str], int] | None:
 
 
 def complete(wanted: t.Iterable[str], mode: int, shared: bool) -> Entries:
-    """All entries that a default list has to have.
+    """Return all entries that a default list has to have; none where neither an entry nor *shared* asks for one.
 
-    What is not said is as the mode of the directory has it, and ``shared`` adds nothing to that: the list itself is what makes new
-    files writable to the group, because no umask counts where there is one.
+    The mode of the directory gives the entries that *wanted* does not name. *shared* adds no entry: the kernel ignores the umask
+    where a directory has a default list, and so the group can write new files.
     """
-    said = [entry for entry in map(parse_entry, wanted) if entry]
-    if not said and not shared:
+    named = [entry for entry in map(parse_entry, wanted) if entry]
+    if not named and not shared:
         return {}
     entries: Entries = {(USER_OBJ, ""): mode >> 6 & 7, (GROUP_OBJ, ""): mode >> 3 & 7, (OTHER, ""): mode & 7}
-    entries.update(said)
+    entries.update(named)
     group_class = [bits for (tag, _name), bits in entries.items() if tag in (USER, GROUP_OBJ, GROUP)]
     if any(tag in (USER, GROUP) for tag, _name in entries):
         entries[(MASK, "")] = 0
@@ -60,11 +61,34 @@ def complete(wanted: t.Iterable[str], mode: int, shared: bool) -> Entries:
 
 
 def encode(entries: Entries, number: t.Callable[[int, str], int]) -> bytes:
-    """The attribute's bytes; nothing for no entries.
+    """Return the bytes of the attribute; nothing for no entries.
 
-    :param number: gives the id of a user (tag ``USER``) or group by its name.
+    :param number: returns the id of a user (tag ``USER``) or group by its name.
     """
     if not entries:
         return b""
     rows = sorted((tag, number(tag, name) if name else _NOBODY, bits) for (tag, name), bits in entries.items())
     return struct.pack("<I", _VERSION) + b"".join(struct.pack("<HHI", tag, bits, who) for tag, who, bits in rows)
+
+
+def read(handle: int) -> bytes:
+    """Return the default list of an open directory; nothing where it has none, or its file system has no lists."""
+    try:
+        return os.getxattr(handle, ATTRIBUTE)
+    except OSError as error:
+        if error.errno not in (errno.ENODATA, errno.ENOTSUP):
+            raise
+        return b""
+
+
+def write(handle: int, entries: bytes) -> None:
+    """Give an open directory this default list; nothing removes the list.
+
+    :raises OSError: the file system has no lists, or is read-only.
+    """
+    if entries == read(handle):
+        return
+    if entries:
+        os.setxattr(handle, ATTRIBUTE, entries)
+    else:
+        os.removexattr(handle, ATTRIBUTE)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host as files below a root and Samba's programs tell of it, and the plan for a request."""
+"""The plan for a request, on a host made of files below a root and fake programs of Samba."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as samba_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import plan as planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_plan
 
@@ -59,12 +61,12 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
-    monkeypatch.setattr(samba_plan, "ROOT", str(tmp_path))
+    monkeypatch.setattr(planner, "ROOT", str(tmp_path))
     for name in ("TESTPARM", "SMBD", "PDBEDIT"):
-        monkeypatch.setattr(samba_plan, name, str(found.write(f"/usr/bin/{name.lower()}")))
+        monkeypatch.setattr(planner, name, str(found.write(f"/usr/bin/{name.lower()}")))
     monkeypatch.setattr(samba_facts, "ipv4_addresses", lambda _names: [])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(samba_plan.pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
+    monkeypatch.setattr(pwd, "getpwnam", lambda _name: type("Entry", (), {"pw_uid": 1000}))
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run(command))
     found.write("/usr/lib/x/samba/vfs/fruit.so")
     (tmp_path / "data").mkdir()
@@ -75,15 +77,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def plan(run_module: Run, host: Host) -> Run:
     def run(users: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
         listed = [{"name": "alice", "password": "correct-horse"}] if users is None else users
-        asked = {"allowed_roots": [str(host.root)], "packages": PACKAGES, **more}
-        asked.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
-        return run_module(samba_plan, users=json.dumps(listed), **asked)
+        request = {"allowed_roots": [str(host.root)], "packages": PACKAGES, **more}
+        request.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
+        return run_module(samba_plan, users=json.dumps(listed), **request)
 
     return run
 
 
 def problems(result: dict[str, Any]) -> str:
-    return "; ".join(one["problem"] for one in result["requirements"])
+    return "; ".join(entry["problem"] for entry in result["requirements"])
 
 
 def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host: Host) -> None:
@@ -96,12 +98,12 @@ def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host:
     assert sorted(host.root.rglob("*")) == before
 
 
-def test_no_password_and_no_hash_of_one_is_told(plan: Run, host: Host) -> None:
+def test_plan_contains_no_password_and_no_hash(plan: Run, host: Host) -> None:
     said = json.dumps(plan())
     assert "correct-horse" not in said and nt_hash("correct-horse") not in said.upper()
 
 
-def test_a_password_that_is_a_common_word_does_not_spoil_the_plan(plan: Run, host: Host) -> None:
+def test_common_word_as_password_does_not_mask_the_plan(plan: Run, host: Host) -> None:
     """Ansible takes secrets out of results, and this one is the name of a share and of a directory."""
     assert "[data]" in plan(users=[{"name": "alice", "password": "data"}])["smb_conf"]
 
@@ -113,7 +115,7 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "words"),
+    ("status", "said", "expected"),
     [
         (
             0,
@@ -127,9 +129,9 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
         ),
     ],
 )
-def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, words: str) -> None:
+def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, expected: str) -> None:
     host.status, host.said = status, said
-    assert words in problems(plan())
+    assert expected in problems(plan())
 
 
 def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
@@ -137,7 +139,7 @@ def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
     assert host.tried == ""
 
 
-def test_a_network_brings_what_windows_asks_and_a_hash_what_sets_it(plan: Run, host: Host) -> None:
+def test_networks_and_hashes_add_their_packages(plan: Run, host: Host) -> None:
     result = plan(users=[{"name": "alice", "nt_hash": "0" * 32}], networks=["10.0.0.0/8"])
     assert (result["windows"], result["install"]) == (True, ["wsdd2", "python3-samba"])
     assert "interfaces" not in result["listen"] and "10.0.0.0/8" in result["smb_conf"]
@@ -148,7 +150,7 @@ def test_a_disk_of_yesterday_is_still_waited_for(plan: Run, host: Host) -> None:
     host.write("/etc/fstab", f"UUID=1 {host.root}/data ext4 nofail 0 2\n")
     result = plan(shares=[{"name": "data", "path": str(sets)}])
     assert (result["requirements"], result["mounts"]) == ([], {str(sets): f"{host.root}/data"})
-    assert {one["id"]: one["status"] for one in result["findings"]}["samba.disks"] == "warn"
+    assert {entry["id"]: entry["status"] for entry in result["findings"]}["samba.disks"] == "warn"
     host.write("/etc/samba/smb.conf", result["smb_conf"])
     host.write("/etc/fstab")
     assert plan(shares=[{"name": "data", "path": str(sets)}])["mounts"] == result["mounts"]
@@ -170,13 +172,13 @@ def test_absent_leaves_a_samba_alone_that_the_role_never_had(plan: Run, host: Ho
 
 def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TESTPARM", "SMBD", "PDBEDIT"):
-        monkeypatch.setattr(samba_plan, name, "/nonexistent")
+        monkeypatch.setattr(planner, name, "/nonexistent")
     host.packages = []
     result = plan()
     assert (result["requirements"], result["installed"], result["install"]) == ([], False, ["samba"])
 
 
-def test_check_mode_takes_disks_and_groups_of_earlier_tasks_as_there(plan: Run, host: Host) -> None:
+def test_check_mode_accepts_planned_disks_and_groups(plan: Run, host: Host) -> None:
     path = str(host.root / "data/sets")
     share = {"name": "sets", "path": path, "group": "no-such-group"}
     planned = {

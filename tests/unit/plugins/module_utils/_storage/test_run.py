@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the module asks, refuses and tells; what it does to disks is in test__storage_apply.py and molecule/storage."""
+"""What the module reads, refuses and reports. test_apply.py and molecule/storage test its writes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply, directories
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as look
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl, lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply, directories, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import Facts, Mounted
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted
 from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
 
 Run = Callable[..., dict[str, Any]]
@@ -27,26 +27,26 @@ OLD = dataclasses.replace(EMPTY, content=Content(kind="ext4", label="photos", uu
 def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the module on a host with one disk; it may look, and run nothing."""
     monkeypatch.setattr(apply, "RECORD", f"{tmp_path}/disks.json")
-    monkeypatch.setattr(look, "FSTAB", f"{tmp_path}/fstab")
+    monkeypatch.setattr(disk_facts, "FSTAB", f"{tmp_path}/fstab")
 
-    def run(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+    def start(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
         def facts(_run: Any, _entries: Sequence[Any], record: dict[str, Any]) -> Facts:
             mounted = {mount: Mounted(disk.path, frozenset(["prjquota"])) for mount in disk.mounts}
             return Facts((disk,), mounted=mounted, record=record)
 
-        monkeypatch.setattr(look, "facts", facts)
-        asked = {"systemd-detect-virt --quiet": (1, "", ""), **(commands or {})}
-        return run_module(storage_disks, commands=asked, **params)
+        monkeypatch.setattr(disk_facts, "facts", facts)
+        request = {"systemd-detect-virt --quiet": (1, "", ""), **(commands or {})}
+        return run_module(storage_disks, commands=request, **params)
 
-    return run
+    return start
 
 
 DATA = {"serial": "B", "role": "data"}
 
 
-def test_a_plan_tells_what_would_be_done_and_does_nothing(storage: Run) -> None:
-    told = storage(state="planned", disks=[DATA], directories=[{"path": "/data/x"}])
-    assert told["changes"] == [
+def test_plan_reports_changes_and_makes_none(storage: Run) -> None:
+    result = storage(state="planned", disks=[DATA], directories=[{"path": "/data/x"}])
+    assert result["changes"] == [
         "partition /dev/sdb (B, 100 GB)",
         "make ext4 labelled 'data' on /dev/sdb (B, 100 GB)",
         "protect /data while nothing is mounted there",
@@ -54,18 +54,18 @@ def test_a_plan_tells_what_would_be_done_and_does_nothing(storage: Run) -> None:
         "write /etc/fstab",
         "/data/x: owner, mode, ACL or quota",
     ]
-    assert (told["changed"], told["requirements"], told["changed_paths"]) == (
+    assert (result["changed"], result["requirements"], result["changed_paths"]) == (
         False,
         [],
         ["/data", "/data/x", "/etc/fstab"],
     )
-    assert {row["id"]: row["status"] for row in told["findings"]}["storage.disks"] == "fail"
+    assert {row["id"]: row["status"] for row in result["findings"]}["storage.disks"] == "fail"
 
 
-def test_check_mode_tells_the_same_as_a_change(storage: Run) -> None:
-    told = storage(check=True, disks=[DATA])
-    assert told["changed"] and "mount /data" in told["changes"]
-    assert "UUID=" in json.dumps(told["diff"])
+def test_check_mode_reports_the_same_as_a_change(storage: Run) -> None:
+    result = storage(check=True, disks=[DATA])
+    assert result["changed"] and "mount /data" in result["changes"]
+    assert "UUID=" in json.dumps(result["diff"])
 
 
 def test_a_refusal_is_a_failure_unless_it_was_only_asked(storage: Run) -> None:
@@ -79,7 +79,7 @@ def test_a_refusal_is_a_failure_unless_it_was_only_asked(storage: Run) -> None:
     assert row["variable"] == "storage_disks" and "storage_confirm_wipe: [B]" in row["remedy"]
 
 
-def test_all_refusals_are_told_at_once(storage: Run) -> None:
+def test_all_refusals_are_reported_at_once(storage: Run) -> None:
     rows = storage(
         state="planned",
         disks=[{**DATA, "label": "a" * 20}],
@@ -90,21 +90,21 @@ def test_all_refusals_are_told_at_once(storage: Run) -> None:
     assert len(rows) == 4
 
 
-def test_each_entry_is_named_by_its_own_variable_with_all_that_is_wrong(storage: Run) -> None:
-    told = storage(
+def test_every_problem_names_its_entry_and_variable(storage: Run) -> None:
+    result = storage(
         state="planned",
         disks=[{**DATA, "fs": "ntfs", "lable": "x", "wipe": "perhaps"}],
         directories=[{"mode": "0755"}, {"path": "/data/x", "setgid": "some"}, {"path": "/elsewhere"}],
     )["requirements"]
-    assert [(row["variable"], row["problem"]) for row in told] == [
+    assert [(row["variable"], row["problem"]) for row in result] == [
         ("storage_disks", "has B, whose fs is 'ntfs'"),
         ("storage_disks", "has B, with the unknown key 'lable'"),
         ("storage_disks", "has B, whose wipe is 'perhaps'"),
         ("storage_directories", "has entry 1, without path"),
         ("storage_directories", "has /data/x, whose setgid is 'some'"),
-        ("storage_directories", "has /elsewhere, which lies on no disk of storage_disks"),
+        ("storage_directories", "has /elsewhere, which is on no disk of storage_disks"),
     ]
-    assert [row["remedy"] for row in told[:2]] == ["choose one of ext4, xfs, btrfs, vfat", "name it label"]
+    assert [row["remedy"] for row in result[:2]] == ["choose one of ext4, xfs, btrfs, vfat", "name it label"]
 
 
 def test_two_runs_at_once_follow_each_other(storage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,14 +115,14 @@ def test_two_runs_at_once_follow_each_other(storage: Run, tmp_path: Path, monkey
 
 
 def test_a_quota_larger_than_the_disk_is_refused(storage: Run) -> None:
-    asked = {"disks": [{**DATA, "quota": True}], "directories": [{"path": "/data/x", "quota": "200G"}]}
-    (row,) = storage(state="planned", **asked)["requirements"]
+    request = {"disks": [{**DATA, "quota": True}], "directories": [{"path": "/data/x", "quota": "200G"}]}
+    (row,) = storage(state="planned", **request)["requirements"]
     assert "more than its disk" in row["problem"]
 
 
-def test_absent_asks_for_nothing_and_leaves_nothing_to_do_where_nothing_was_made(storage: Run) -> None:
-    told = storage(OLD, state="absent", disks=[DATA], directories=[{"path": "/data/x"}])
-    assert (told["changed"], told["changes"]) == (False, [])
+def test_absent_without_a_record_changes_nothing(storage: Run) -> None:
+    result = storage(OLD, state="absent", disks=[DATA], directories=[{"path": "/data/x"}])
+    assert (result["changed"], result["changes"]) == (False, [])
 
 
 def test_a_damaged_record_is_refused(storage: Run, tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ QUOTA = "xfs_quota -x -f -c 'report -p -b -n -N' "
 
 @pytest.fixture
 def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """A disk that is as it is to be, whose directories belong to projects."""
-    monkeypatch.setattr(storage_disks.shutil, "which", lambda name, path: f"/usr/sbin/{name}")
+    """Return the request for a disk that is mounted already, whose directories belong to projects."""
+    monkeypatch.setattr(run.shutil, "which", lambda name, path: f"/usr/sbin/{name}")
     (tmp_path / "data").mkdir()
     return lambda **more: {"serial": "B", "mount": str(tmp_path / "data"), "label": "data", "partition": False, **more}
 
@@ -149,7 +149,7 @@ def on(mount: str) -> Disk:
     )
 
 
-def test_a_directory_as_declared_is_left_alone_and_a_limit_that_differs_is_told(
+def test_changed_limit_of_a_directory_is_reported(
     storage: Run, mounted: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = mounted(quota=True)
@@ -157,18 +157,16 @@ def test_a_directory_as_declared_is_left_alone_and_a_limit_that_differs_is_told(
     monkeypatch.setattr(
         directories, "read", lambda _path: directories.State(os.getuid(), os.getgid(), 0o755, project=1000)
     )
-    monkeypatch.setattr(
-        storage_disks, "number", lambda tag, _name: os.getuid() if tag == storage_disks.acl.USER else os.getgid()
-    )
+    monkeypatch.setattr(run, "number", lambda tag, _name: os.getuid() if tag == acl.USER else os.getgid())
     for limit, due in (("1024", []), ("2048", [path])):
-        told = storage(
+        result = storage(
             on(row["mount"]),
             {QUOTA + row["mount"]: (0, f"#1000 0 0 {limit} 00 [--------]\n", "")},
             state="planned",
             disks=[row],
             directories=[{"path": path, "quota": "1M"}],
         )
-        assert [one for one in told["changed_paths"] if one == path] == due
+        assert [row_found for row_found in result["changed_paths"] if row_found == path] == due
 
 
 def test_a_directory_that_is_a_link_is_refused(
@@ -176,8 +174,8 @@ def test_a_directory_that_is_a_link_is_refused(
 ) -> None:
     row = mounted()
     (tmp_path / "data/x").symlink_to("/etc")
-    told = storage(on(row["mount"]), state="planned", disks=[row], directories=[{"path": f"{row['mount']}/x"}])
-    assert [one["problem"] for one in told["requirements"]] == [
+    result = storage(on(row["mount"]), state="planned", disks=[row], directories=[{"path": f"{row['mount']}/x"}])
+    assert [row_found["problem"] for row_found in result["requirements"]] == [
         f"has {row['mount']}/x, and a part of it is a link or no directory"
     ]
 
@@ -190,7 +188,7 @@ def cached(
     storage: Run, mounted: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., dict[str, Any]]:
     row = mounted()
-    monkeypatch.setattr(storage_disks, "number", lambda _tag, _name: os.getgid())
+    monkeypatch.setattr(run, "number", lambda _tag, _name: os.getgid())
     monkeypatch.setattr(apply.Host, "apply", lambda _self, _plan: [])
     cache = {"mode": "directory", "path": f"{tmp_path}/data/cache", "group": "ml", "sources": ["/srv/sets"]}
     return lambda **more: storage(on(row["mount"]), disks=[row], cache=cache, **more)
@@ -203,10 +201,10 @@ def test_a_cache_has_the_directories_of_its_users_and_a_tag(
     modes = {path.name: oct(path.stat().st_mode & 0o7777) for path in (tmp_path / "data").rglob("*") if path.is_dir()}
     assert modes == {"cache": "0o750", "locks": "0o3770", "requests": "0o3770", "sets": "0o3770"}
     assert (tmp_path / "data/cache/CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
-    assert [what for what in cached(check=True)["changes"] if what.endswith(("quota", "tag"))] == []
+    assert [entry for entry in cached(check=True)["changes"] if entry.endswith(("quota", "tag"))] == []
 
 
-def test_a_cache_of_an_older_release_becomes_sticky_and_no_link_is_followed(
+def test_older_cache_becomes_sticky_without_following_links(
     cached: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     cached()
@@ -217,8 +215,8 @@ def test_a_cache_of_an_older_release_becomes_sticky_and_no_link_is_followed(
     for path in (cache, cache / "sets", cache / "sets/images-1"):
         path.chmod(0o2770)
     (cache / "sets/evil").symlink_to(outside)
-    told = cached(check=True)
-    assert f"{cache}/sets/images-1: sticky bit or tag" in told["changes"]
+    result = cached(check=True)
+    assert f"{cache}/sets/images-1: sticky bit or tag" in result["changes"]
     assert (cache / "sets/images-1").stat().st_mode & 0o7777 == 0o2770
     cached()
     assert [oct(path.stat().st_mode & 0o7777) for path in (cache, cache / "sets", cache / "sets/images-1")] == [
@@ -237,15 +235,15 @@ def test_a_cache_whose_directory_is_a_link_is_refused(cached: Callable[..., dict
 
 
 def test_what_later_roles_need_to_know_is_returned(storage: Run) -> None:
-    told = storage(check=True, disks=[DATA], directories=[{"path": "/data/x"}])
-    (mount,) = told["mounts"]
+    result = storage(check=True, disks=[DATA], directories=[{"path": "/data/x"}])
+    (mount,) = result["mounts"]
     assert (mount["target"], mount["fstype"], mount["bytes"] > 0) == ("/data", "ext4", True)
-    assert (told["unmounts"], told["directories"]) == ([], ["/data/x"])
+    assert (result["unmounts"], result["directories"]) == ([], ["/data/x"])
 
 
 def test_check_mode_takes_groups_of_earlier_tasks_as_there(storage: Run) -> None:
-    asked = {"disks": [DATA], "directories": [{"path": "/data/x", "group": "no-such-group"}]}
+    request = {"disks": [DATA], "directories": [{"path": "/data/x", "group": "no-such-group"}]}
     planned = {"groups": ["no-such-group"]}
-    assert "/data/x" in storage(check=True, planned=planned, **asked)["directories"]
-    for refused in (storage(check=True, **asked), storage(planned=planned, **asked)):
+    assert "/data/x" in storage(check=True, planned=planned, **request)["directories"]
+    for refused in (storage(check=True, **request), storage(planned=planned, **request)):
         assert refused["failed"] and "no-such-group" in refused["msg"]

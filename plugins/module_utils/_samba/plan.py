@@ -1,0 +1,229 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan for a request, from the facts of the host."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
+    checks,
+    config,
+    directories,
+    findings,
+    users,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
+
+ROOT = "/"
+BEFORE = "/var/lib/rigwright_samba/before.json"
+TESTPARM = "/usr/bin/testparm"
+SMBD = "/usr/sbin/smbd"
+PDBEDIT = "/usr/bin/pdbedit"
+MODULES = "/usr/lib/*/samba/vfs"
+TEXT_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+
+
+class Planner:
+    """One request, with the facts of the host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        # The users come as JSON, a list of dictionaries; the role's argument spec has checked their keys.
+        self.params: dict[str, t.Any] = {**module.params, "users": json.loads(module.params["users"])}
+        self.host = host.Host(ROOT)
+        self.installed = os.path.exists(TESTPARM) and os.path.exists(SMBD)
+        self.planned: dict[str, t.Any] = module.params["planned"] if module.check_mode else {}
+        self.coming = [row["target"] for row in self.planned.get("mounts") or []]
+        self.networks = checks.networks_of(self.params)
+
+    def run(self) -> dict[str, t.Any]:
+        present = self.params["state"] == "present"
+        wrong = list(checks.problems_of_request(self.params)) if present else []
+        wrong += users.problems_of_request(self.params["users"], self._uids()) if present else []
+        mounts = self._mounts()
+        windows = self.params["discovery"] == "wsdd" or (self.params["discovery"] == "auto" and bool(self.networks))
+        macos = config.macos(self.params) and bool(self.networks)
+        texts = self._texts(mounts)
+        # What is wrong by itself is not tried: testparm would only say so again.
+        facts = self._facts(mounts, "".join(texts) if not wrong else "")
+        wrong += checks.problems_on_host(self.params, facts) if present else []
+        recorded = self._before_on_record()
+        before = recorded or (self._before_now() if present else None)
+        wanted = self._directories(mounts, facts.real) if present else []
+        return {
+            "installed": self.installed,
+            "requirements": wrong,
+            "findings": findings.findings(self.params, facts),
+            "install": self._missing(windows, macos) if present else [],
+            "before": json.dumps(before, sort_keys=True),
+            "before_due": present and not recorded,
+            "smb_conf": texts[0],
+            "listen": texts[1],
+            "ports": host.ports(self.params["port"], windows, macos),
+            "interfaces": self.host.interfaces(self.networks),
+            "windows": windows,
+            "macos": macos,
+            **host.units(
+                self.params, before, windows, macos, facts.connected, self.host.exists(host.drop_in(self.params))
+            ),
+            "connected": list(facts.connected),
+            "directories": wanted,
+            "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
+            "users_due": self._users_due(facts, wrong),
+            "mounts": mounts,
+        }
+
+    def _uids(self) -> dict[str, int]:
+        named = {user["name"] for user in self.params["users"]}
+        named |= {share["owner"] for share in self.params["shares"] if share["owner"]}
+        return accounts.uids_of(named)
+
+    def _groups(self) -> list[str]:
+        """Return the groups of the request that the host has. Each is looked up: a directory service may not list its groups."""
+        named = {
+            word.lstrip("@")
+            for share in self.params["shares"]
+            for word in (*share["valid_users"], *share["write_list"], share["group"] or "")
+            if word.startswith("@") or word == share["group"]
+        }
+        found = [name for name in named if name in (self.planned.get("groups") or [])]
+        return found + [name for name in named - {*found} if accounts.group(name)]
+
+    def _mounts(self) -> dict[str, str]:
+        points = [*self.host.mount_points(), *self.coming]
+        required = config.mounts_required(self.host.text(config.CONFIGURATION))
+        found = {
+            share["path"]: checks.mount_for(share, os.path.realpath(share["path"]), points, required)
+            for share in self.params["shares"]
+        }
+        return {path: mount for path, mount in found.items() if mount}
+
+    def _texts(self, mounts: t.Mapping[str, str]) -> tuple[str, str]:
+        """Return smb.conf without its first comment and its sockets, and the sockets."""
+        sections = [config.text_of("global", config.global_section(self.params, self.networks))]
+        sections += [
+            config.text_of(share["name"], config.share_section(self.params, share, mounts.get(share["path"], "")))
+            for share in self.params["shares"]
+        ]
+        return "\n".join(sections), config.text_of("global", config.listen_section(self.params))
+
+    def _facts(self, mounts: t.Mapping[str, str], text: str) -> checks.Facts:
+        paths = {share["path"] for share in self.params["shares"]} | set(self.params["allowed_roots"])
+        tried = self._try(text) if text and self.installed and self.params["state"] == "present" else {}
+        return checks.Facts(
+            uids=self._uids(),
+            groups=self._groups(),
+            real={path: os.path.realpath(path) for path in paths},
+            links={path: link for path in paths if (link := host.foreign_link(path))},
+            directories=[path for path in paths if os.path.isdir(path)],
+            mounts=mounts,
+            mounted=[mount for mount in set(mounts.values()) if mount in self.coming or os.path.ismount(mount)],
+            modules=self.host.vfs_modules(MODULES) if self.installed else None,
+            accounts=self._accounts(),
+            record=self._record(users.RECORD) or (),
+            connected=self.host.connected(self.params["port"]),
+            check=self.module.check_mode,
+            planned=[*(self.planned.get("directories") or []), *self.coming],
+            **tried,
+        )
+
+    def _try(self, text: str) -> dict[str, t.Any]:
+        """Return what testparm reports about the configuration."""
+        with tempfile.NamedTemporaryFile("w", prefix="rigwright_samba_", suffix=".conf", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            rc, out, err = self.module.run_command(
+                [TESTPARM, "-s", "--suppress-prompt", file.name], environ_update=TEXT_ENVIRONMENT
+            )
+        lines = [line for line in err.splitlines() if line and not line.startswith(("Load smb", "Loaded services"))]
+        return {
+            "unknown": config.unknown_parameters(err),
+            "open_settings": config.open_doors(config.read_sections(out)),
+            "refused": "; ".join(lines[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
+        }
+
+    def _accounts(self) -> dict[str, users.Account]:
+        if not os.path.exists(PDBEDIT):
+            return {}
+        rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"], environ_update=TEXT_ENVIRONMENT)
+        return users.parse_accounts(out) if rc == 0 else {}
+
+    def _record(self, path: str) -> t.Any:
+        """Return what an earlier run has left; the module that owns a damaged record refuses it."""
+        try:
+            return json.loads(self.host.text(path) or "null")
+        except ValueError:
+            return None
+
+    def _users_due(self, facts: checks.Facts, wrong: t.Sequence[t.Any]) -> bool:
+        wanted = self.params["users"] if self.params["state"] == "present" else []
+        if wrong or not self.installed:
+            return bool(wanted)
+        plan = users.plan(facts.accounts, wanted, facts.record)
+        return bool(plan.changes) or list(plan.record) != sorted(facts.record)
+
+    def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+        return [
+            {
+                "path": real[share["path"]],
+                "owner": share["owner"],
+                "group": share["group"],
+                "mode": share["mode"],
+                "default_acl": share["default_acl"],
+                "mount": mounts.get(share["path"], ""),
+            }
+            for share in self.params["shares"]
+            if share["owner"] or share["group"] or share["mode"] or share["default_acl"]
+        ]
+
+    def _directories_due(self, entries: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
+        try:
+            record = directories.load(self._record(directories.RECORD) or {})
+        except (KeyError, TypeError, ValueError):
+            return True
+        wanted = directories.wanted_of(entries, self.planned.get("groups") or [])
+        plan = directories.plan(directories.read_all(wanted, record), wanted, record)
+        return bool(plan.states) or plan.record != record
+
+    def _missing(self, windows: bool, macos: bool) -> list[str]:
+        packages = self.params["packages"]
+        hashes = any(user.get("nt_hash") for user in self.params["users"])
+        wanted = [
+            *packages["server"],
+            *(packages["windows"] if windows else ()),
+            *(packages["macos"] if macos else ()),
+            *(packages["hashes"] if hashes else ()),
+        ]
+        _rc, out, _err = self.module.run_command(
+            ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *wanted],
+            environ_update=TEXT_ENVIRONMENT,
+        )
+        installed = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
+        return [name for name in wanted if name not in installed]
+
+    def _before_on_record(self) -> host.Before | None:
+        """Return the state of the host before the role; None where the role never ran."""
+        recorded = self._record(BEFORE)
+        is_whole = isinstance(recorded, dict) and {"installed", "units"} <= recorded.keys()
+        return t.cast("host.Before", recorded) if is_whole else None
+
+    def _before_now(self) -> host.Before:
+        names = host.unit_names(self.params)
+        shown = systemd.show(self.module.run_command, names, ("LoadState", "ActiveState", "UnitFileState"))
+        loaded = {name: unit for name, unit in shown.items() if unit["LoadState"] == ["loaded"]}
+        return {
+            "installed": self.installed,
+            "units": {
+                name: {"enabled": unit["UnitFileState"] == ["enabled"], "active": unit["ActiveState"] == ["active"]}
+                for name, unit in loaded.items()
+            },
+        }
