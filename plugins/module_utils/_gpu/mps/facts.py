@@ -205,7 +205,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
             control.status(pid),
             tuple(client.pid for client in clients if client.server in (pid, 0)),
             tuple(
-                query.what
+                query.name
                 for query in files.server_queries(daemon, pid)
                 if files.differs(query, control.try_ask(query.get))
             )
@@ -217,7 +217,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
     return dataclasses.replace(
         live,
         servers=tuple(servers),
-        stale=tuple(query.what for query in files.queries(daemon) if not files.holds(query, control.try_ask(query.get)))
+        stale=tuple(query.name for query in files.queries(daemon) if not files.holds(query, control.try_ask(query.get)))
         if same
         else (),
         extra=extra(daemon, control) if same and daemon.protocol == 2 else (),

@@ -43,7 +43,7 @@ _A_LIMIT = re.compile(r"\d")
 class Query(t.NamedTuple):
     """A limit: the commands that set and read it, and the answers that confirm it. On protocol 3 commands are arguments."""
 
-    what: str
+    name: str
     set: str
     get: str
     answers: tuple[str, ...]
@@ -157,7 +157,7 @@ def server_queries(daemon: Daemon, server: int) -> list[Query]:
         if "_client_priority" not in verb:
             found.append(
                 Query(
-                    query.what,
+                    query.name,
                     " ".join([verb.replace("_default", ""), str(server), *rest]),
                     " ".join([getter.replace("_default", ""), str(server), *of]),
                     query.answers,
