@@ -182,13 +182,14 @@ def _assign(
         kept, choices = 0, []
         for start, wish in sorted([*placed.items(), *zip(free, order)], key=lambda pair: pair[0]):
             instance = existing.get((name, start))
-            placed_compute: tuple[list[Compute], list[Compute]] | None = [], [Compute(size) for size in wish.compute]
+            inner: tuple[list[Compute], list[Compute]] = [], [Compute(size) for size in wish.compute]
             if instance:
-                placed_compute = place_compute(instance.compute, wish.compute, instance.compute_starts)
-                if placed_compute is None:
+                found = place_compute(instance.compute, wish.compute, instance.compute_starts)
+                if found is None:
                     break
-                kept += len(placed_compute[0])
-            choices.append(Choice(wish, start, instance, *placed_compute))
+                inner = found
+                kept += len(inner[0])
+            choices.append(Choice(wish, start, instance, kept=inner[0], new=inner[1]))
         else:
             if best is None or kept > best[0]:
                 best = (kept, choices)
