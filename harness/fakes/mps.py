@@ -1,13 +1,13 @@
-"""MPS without a GPU: an imitated control daemon, and a CUDA driver that finds it as the real one does.
+"""MPS without a GPU: a fake control daemon, and a fake CUDA driver that finds it as the real one does.
 
-    with imitated_mps(["GPU-...", "GPU-..."]) as mps:
+    with fake_mps(["GPU-...", "GPU-..."]) as mps:
         mps.env                                  # PATH, LD_LIBRARY_PATH and the table of GPUs, for child processes
-        mps.start(pipe, "-S")                    # a daemon of somebody else; those of the module come by themselves
+        mps.start(pipe, "-S")                    # a daemon of another user; the module starts its own
         mps.ask(pipe, "get_server_list")         # the shell of protocol 2; mps.command(pipe, "server", "list") is protocol 3
         mps.client(pipe, uid=1001, pid=4242)     # a client that stays; mps.leave(pipe, 4242) ends it
 
-The daemon is `mps_daemon/*.py`, under its original's name; the driver is `nvml_library/mps_cuda.c`, built by gcc. It knows nothing of NVML:
-the imitation of that (`nvml.py`) and this one meet in the UUIDs that a test gives both. `files()` is the same for a sandbox host.
+The daemon is `mps_daemon/*.py`, under its original's name; the driver is `nvml_library/mps_cuda.c`, built by gcc. It is
+independent of the fake NVML (`nvml.py`); tests give both the same UUIDs. `files()` returns the same for a sandbox host.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PROGRAM = "nvidia-cuda-mps-control"
 LIBRARY = "libcuda.so.1"
 HOME = "/usr/lib/rigwright-imitated-gpu"
 TABLE = f"{HOME}/cuda"
-# An H200, as the driver tells it (nvidia-smi, CUDA's deviceQuery).
+# An H200, as nvidia-smi and CUDA's deviceQuery report it.
 SMS, MEMORY_MIB, NAME = 132, 143771, "NVIDIA H200"
 
 
 @functools.cache
 def library() -> bytes:
-    """The imitated CUDA driver, compiled."""
+    """Compile the fake CUDA driver, and return it."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, LIBRARY)
         options = ("-shared", "-fPIC", "-O2", "-Wall", "-Werror", f"-Wl,-soname,{LIBRARY}")
@@ -53,7 +53,7 @@ def table(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_MIB, na
 
 
 def program(python: str, library: str) -> str:
-    """The daemon as a program of this interpreter, with the rest of it below *library*. It starts often: without a site's packages."""
+    """Return the daemon as a program of this interpreter, with its modules below *library*. It starts fast, without site packages."""
     return f"""\
 #!{python} -ES
 import sys
@@ -64,7 +64,7 @@ sys.exit(main())
 
 
 def files(uuids: Sequence[str], python: str = "/usr/bin/python3") -> dict[str, tuple[bytes, int]]:
-    """Content and mode by path, to put on a sandbox host."""
+    """Return content and mode by path, to put on a sandbox host."""
     return {
         f"/usr/bin/{PROGRAM}": (program(python, HOME).encode(), 0o755),
         **{
@@ -91,7 +91,7 @@ class Mps:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("CUDA_")}
         libraries = f"{self.folder}:{kept.get('LD_LIBRARY_PATH', '')}".rstrip(":")
         path = f"{self.folder}:{kept['PATH']}"
-        return {**kept, "PATH": path, "LD_LIBRARY_PATH": libraries, "RIGWRIGHT_IMITATED_CUDA": str(self.table)}
+        return {**kept, "PATH": path, "LD_LIBRARY_PATH": libraries, "RIGWRIGHT_FAKE_CUDA": str(self.table)}
 
     def run(self, pipe: Path, *arguments: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         own = {"CUDA_MPS_PIPE_DIRECTORY": str(pipe), "CUDA_MPS_LOG_DIRECTORY": f"{pipe}-log", **environment}
@@ -106,7 +106,7 @@ class Mps:
         )
 
     def start(self, pipe: Path, *options: str, **environment: str) -> int:
-        """A daemon; its process id."""
+        """Start a daemon, and return its process id."""
         pipe.mkdir(parents=True, exist_ok=True)
         done = self.run(pipe, "-d", *options, **environment)
         done.check_returncode()
@@ -123,17 +123,17 @@ class Mps:
         return done.returncode, done.stdout.strip()
 
     def client(self, pipe: Path, uid: int, pid: int) -> int:
-        """A client that stays until it leaves or is ended; its server's process id."""
-        return int(self.ask(pipe, f"imitated_client {uid} {pid} train.py"))
+        """Attach a client that stays until it leaves or is ended, and return the process id of its server."""
+        return int(self.ask(pipe, f"fake_client {uid} {pid} train.py"))
 
     def leave(self, pipe: Path, pid: int) -> None:
-        self.ask(pipe, f"imitated_exit {pid}")
+        self.ask(pipe, f"fake_exit {pid}")
 
     def fault(self, pipe: Path, server: int, pid: int) -> None:
-        self.ask(pipe, f"imitated_fault {server} {pid}")
+        self.ask(pipe, f"fake_fault {server} {pid}")
 
     def daemons(self) -> list[int]:
-        """Process ids of the daemons and servers that run from this folder."""
+        """Return the process ids of the daemons and servers that run from this folder."""
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -144,8 +144,8 @@ class Mps:
 
 
 @contextlib.contextmanager
-def imitated_mps(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_MIB) -> Iterator[Mps]:
-    """An imitation with these GPUs; at the end its daemons end."""
+def fake_mps(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_MIB) -> Iterator[Mps]:
+    """Create a fake MPS with these GPUs; at the end its daemons end."""
     # A socket's path may have 107 bytes: pytest's folders are too long for it.
     folder = Path(tempfile.mkdtemp(prefix="mps"))
     folder.chmod(0o755)
@@ -164,9 +164,9 @@ def imitated_mps(uuids: Sequence[str], sms: int = SMS, memory_mib: int = MEMORY_
 
 
 def waited_for(ask: Callable[[], Value], seconds: float = 10) -> Value:
-    """What *ask* gives once it is something.
+    """Return the first true value of *ask*.
 
-    :raises TimeoutError: it was nothing all the time.
+    :raises TimeoutError: *ask* returned none in time.
     """
     end = time.monotonic() + seconds
     while not (found := ask()):

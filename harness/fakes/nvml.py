@@ -1,4 +1,4 @@
-"""NVIDIA's management library, imitated with a state: GPUs without a GPU, for modules and for everything else that speaks NVML.
+"""A fake of NVIDIA's management library, with a state: GPUs without a GPU, for modules and all other programs that use NVML.
 
     with fake(["H200", "RTX 4090"]) as machine:
         pynvml.nvmlInit()                        # NVIDIA's own binding, here and in child processes that get `machine.env`
@@ -7,9 +7,9 @@
         machine.reboot()
         assert machine.writes == 0
 
-The library is C (`harness/fakes/nvml_library`, built with gcc alone, kept under .cache by its content). What it answers stands in one
-file, which processes share: its `state.c` says how. What the models have stands in `models` beside it, a TOML each; a fact that a model
-lacks is one that the card does not support. `machine.set(0, **{"temperature.gpu": 90})` changes any of them.
+The library is C (`harness/fakes/nvml_library`). gcc alone builds it, and `.cache` keeps it by its content. Its answers are in one file
+that processes share; `state.c` describes it. Each model is a TOML file in `nvml_library/models`. A card does not support a fact that its
+model lacks. `machine.set(0, **{"temperature.gpu": 90})` changes any fact.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LIB_RM_VERSION_MISMATCH IN_USE MEMORY NO_DATA VGPU_ECC_NOT_SUPPORTED INSUFFICIEN
 DEPRECATED NOT_READY GPU_NOT_FOUND INVALID_STATE RESET_TYPE_NOT_SUPPORTED
 """
 RESULTS = {name: code for code, name in enumerate(NAMES.split())} | {"UNKNOWN": 999}
-# Facts that no model has from the beginning.
+# Facts that no model has at first.
 OTHERS = {"power.cap", "unprivileged", "topology", "numa_node", "irq", "lost", "dead", "absent"}
 OTHERS |= {"fabric.clique", "fabric.health", "fabric.summary"}
 
@@ -66,15 +66,15 @@ OTHERS |= {"fabric.clique", "fabric.health", "fabric.summary"}
 
 @functools.cache
 def library(driver: str = DRIVER) -> Path:
-    """libnvidia-ml.so.1, compiled unless it lies there. `driver` is only of use where no variable names the state."""
-    # Without a library of its own it goes with the libc of any host.
+    """Return libnvidia-ml.so.1, and compile it unless it exists. Only a library without the variable of the state uses `driver`."""
+    # Linked without a library, it runs with the libc of any host.
     options = ("-shared", "-nostdlib", f'-DDRIVER="{driver}"', f"-Wl,-soname,{SONAME}")
     return compiled(SONAME, LIBRARY, options)
 
 
 @functools.cache
 def nvidia_smi() -> Path:
-    """The program nvidia-smi, compiled unless it lies there."""
+    """Return the program nvidia-smi, and compile it unless it exists."""
     return compiled("nvidia-smi", ("nvidia-smi.c",), ())
 
 
@@ -91,7 +91,7 @@ def compiled(name: str, files: Sequence[str], options: Sequence[str]) -> Path:
 
 
 def merge(base: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """`more` over `base`, table by table."""
+    """Merge `more` into `base`, table by table."""
     merged = dict(base)
     for key, value in more.items():
         old = merged.get(key)
@@ -100,7 +100,7 @@ def merge(base: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """`{"a": {"b": [1, 2]}}` as `{"a.b": "1 2"}`."""
+    """Flatten tables: `{"a": {"b": [1, 2]}}` becomes `{"a.b": "1 2"}`."""
     flat: dict[str, str] = {}
     for key, value in table.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: written(value)}
@@ -108,7 +108,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def written(value: Any) -> str:
-    """A value as it stands in the state. `!GPU_IS_LOST` is that error in place of a value, `1980 to 345 by 15` are clocks."""
+    """Return a value as the state has it. `!GPU_IS_LOST` is that error in place of a value, `1980 to 345 by 15` are clocks."""
     if isinstance(value, (list, tuple)):
         return " ".join(written(item) for item in value)
     if isinstance(value, bool):
@@ -123,35 +123,35 @@ def written(value: Any) -> str:
 
 @functools.cache
 def read_model(name: str) -> dict[str, Any]:
-    """What stands in the file of a model, and in those that it extends."""
+    """Read the file of a model, and those that it extends."""
     table = tomllib.loads((MODELS / f"{name}.toml").read_text())
     base = table.pop("extends", None)
     return merge(read_model(base), table) if base else table
 
 
 def models() -> list[str]:
-    """The names of the models: `H200`, `RTX 4090`, ..."""
+    """Return the names of the models: `H200`, `RTX 4090`, ..."""
     return sorted(file_of(path.stem)[0] for path in MODELS.glob("[!_]*.toml"))
 
 
 def file_of(name: str) -> tuple[str, str]:
-    """A model's name as people write it, and the name of its file."""
+    """Return a model's name as people write it, and the name of its file."""
     stem = name.lower().replace(" ", "_")
     if not (MODELS / f"{stem}.toml").is_file() or stem.startswith("_"):
         possible = ", ".join(sorted(path.stem for path in MODELS.glob("[!_]*.toml")))
-        raise ValueError(f"{name} is no model that is imitated: {possible}")
+        raise ValueError(f"{name} is no model of the fake NVML: {possible}")
     return stem.upper().replace("_", " "), stem
 
 
 @functools.cache
 def model(name: str) -> dict[str, str]:
-    """The facts of a model, as `{"power.max": "700000"}`."""
+    """Return the facts of a model, as `{"power.max": "700000"}`."""
     return flatten(read_model(file_of(name)[1]))
 
 
 @functools.cache
 def known_facts() -> frozenset[str]:
-    """The names of all facts of all models, without numbers."""
+    """Return the names of all facts of all models, without numbers."""
     return frozenset(without_numbers(key) for name in models() for key in model(name)) | OTHERS
 
 
@@ -171,7 +171,7 @@ class Gpu:
 
 
 def cards(names: Sequence[str]) -> list[Gpu]:
-    """GPUs of these models, in slots of their own, with UUIDs that tell model and slot apart."""
+    """Return GPUs of these models, each in a slot, with a UUID for each model and slot."""
     return [
         Gpu(
             index,
@@ -184,7 +184,7 @@ def cards(names: Sequence[str]) -> list[Gpu]:
 
 
 def initial_state(gpus: Sequence[Gpu], driver: str = DRIVER) -> dict[str, str]:
-    """The state of a machine that has just been installed."""
+    """Return the state of a new machine."""
     facts = {
         "driver.module": driver,
         "driver.library": driver,
@@ -209,7 +209,7 @@ def initial_state(gpus: Sequence[Gpu], driver: str = DRIVER) -> dict[str, str]:
 
 
 def as_text(facts: Mapping[str, str], serial: int) -> str:
-    """The file of a state, whole."""
+    """Return the whole file of a state."""
     number = f"{serial:012d}"
     lines = sorted((key.encode(), value.encode()) for key, value in facts.items() if key not in ("!serial", "~end"))
     body = b"".join(key + b"=" + value + b"\n" for key, value in lines).decode()
@@ -217,7 +217,7 @@ def as_text(facts: Mapping[str, str], serial: int) -> str:
 
 
 class Machine:
-    """A machine with imitated GPUs: what a test does to it from outside, as the kernel, a user or a fault would."""
+    """A machine with fake GPUs. Its methods do what the kernel, users and hardware faults do."""
 
     def __init__(self, path: Path, gpus: Sequence[Gpu], driver: str = DRIVER) -> None:
         self.path = path
@@ -226,7 +226,7 @@ class Machine:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a child process needs in its environment to see this machine."""
+        """Return the variables with which a child process sees this machine."""
         return {
             "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", library().parent),
             "PATH": before("PATH", nvidia_smi().parent),
@@ -235,16 +235,16 @@ class Machine:
 
     @property
     def writes(self) -> int:
-        """How many writing calls NVML has taken, successful or not."""
+        """Return the number of writing calls of NVML, failed ones included."""
         return int(self.read()["writes"])
 
     @property
     def last_write(self) -> str | None:
-        """The function of the last writing call."""
+        """Return the function of the last writing call."""
         return self.read().get("last_write")
 
     def state(self) -> dict[str, str]:
-        """Everything, but for what the imitation itself keeps: to compare before and after."""
+        """Return all facts without the bookkeeping of the fake, to compare before and after."""
         return {key: value for key, value in self.read().items() if not BOOKKEEPING.fullmatch(key)}
 
     def read(self) -> dict[str, str]:
@@ -293,7 +293,7 @@ class Machine:
         exported = ctypes.CDLL(str(library()))
         versions = ("", "_v1", "_v2", "_v3", "WithFlags")
         if function not in ("write", "any") and not any(hasattr(exported, function + version) for version in versions):
-            raise ValueError(f"{function} is not imitated")
+            raise ValueError(f"{function} is not in the fake NVML")
         number = sum(key.startswith("fail.") for key in self.read())
         status = RESULTS[activation] if activation else -1
         card = -1 if gpu is None else gpu
@@ -337,7 +337,7 @@ class Machine:
         self.change({"driver.module": None})
 
     def upgrade_library(self, version: str) -> None:
-        """What an upgrade by apt does: the library is another than the loaded module until a reboot."""
+        """Upgrade the library as apt does: until a reboot, its version differs from that of the loaded module."""
         self.change({"driver.library": version, "driver.nvml": f"13.{version}"})
 
     def reset(self, gpu: int) -> None:
@@ -358,7 +358,7 @@ class Machine:
 
 
 def before(variable: str, folder: Path) -> str:
-    """A variable of folders with this one first."""
+    """Return a variable of folders with this one first."""
     others = [path for path in os.environ.get(variable, "").split(os.pathsep) if path not in ("", str(folder))]
     return os.pathsep.join([str(folder), *others])
 
@@ -380,7 +380,7 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def fake(names: Sequence[str], *, driver: str = DRIVER) -> Iterator[Machine]:
-    """A machine with GPUs of these models. NVIDIA's binding finds it in this process and in its children, and so does nvidia-smi."""
+    """Create a machine with GPUs of these models. NVIDIA's binding finds it in this process and its children, and nvidia-smi does too."""
     # A library that is loaded is found by its SONAME: pynvml's CDLL("libnvidia-ml.so.1") gets this one.
     ctypes.CDLL(str(library()))
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None  # every writing call writes the file

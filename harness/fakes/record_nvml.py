@@ -1,10 +1,10 @@
-"""Everything that the imitated NVML answers, asked of the real one: JSON that the imitation is held to. Reads, and changes nothing.
+"""Record all answers of a real NVML that the fake one has to give: JSON, with which tests compare the fake. It changes nothing.
 
     PYTHONPATH=<folder with pynvml> python3 record_nvml.py > h200.json       # on a machine with a GPU; --gpu 1 for another than the first
 
-Needs NVIDIA's binding (nvidia-ml-py) and nothing else of this repository: copy this file to the machine. A recording goes to
-tests/unit/fixtures/nvml/<model>.json. Serial numbers, UUIDs and what else names one machine are replaced, of processes only their number is
-kept. Each query has the result by NVML's name, and the value when it is SUCCESS. What nvidia-smi prints of the same stands beside it.
+It needs NVIDIA's binding (nvidia-ml-py) and nothing else of this repository: copy this file to the machine. A recording goes to
+tests/unit/fixtures/nvml/<model>.json. Serial numbers, UUIDs and other names of one machine are replaced. Of processes it keeps the number.
+Each query has the result by NVML's name, and the value when it is SUCCESS. The output of nvidia-smi is in the same file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pynvml as nvml
 
 Query = tuple[str, Callable[[], Any]]
 
-# What names one machine or card, in place of which a recording has the second.
+# Functions whose answers name one machine or card, and what a recording has instead.
 NAMES_ONE = {
     "nvmlDeviceGetSerial": "0000000000000",
     "nvmlDeviceGetUUID": "GPU-00000000-0000-0000-0000-000000000000",
@@ -85,7 +85,7 @@ class Pci(ctypes.Structure):
 
 
 def versioned(version: int, *fields: tuple[str, Any]) -> Callable[[], ctypes.Structure]:
-    """Makes structures that begin with their size and version (NVML_STRUCT_VERSION)."""
+    """Return a maker of structures that begin with their size and version (NVML_STRUCT_VERSION)."""
     kind = type("Versioned", (ctypes.Structure,), {"_fields_": [("version", c_uint), *fields]})
     return lambda: kind(version=ctypes.sizeof(kind) | version << 24)
 
@@ -177,7 +177,7 @@ STRUCTURES: dict[str, Callable[[], Any]] = {
         *numbers("slotNumber trayIndex hostId peerType moduleId", c_ubyte),
     ),
 }
-# A structure that was called with no version, or with one from the future: what the library says of it.
+# Structures that are passed with version 0, to record the error.
 WRONG_VERSIONS = ("MemoryInfo_v2", "RepairStatus", "SramEccErrorStatus", "TemperatureV", "MarginTemperature")
 
 
@@ -205,7 +205,7 @@ def call(function: str, *arguments: Any) -> None:
 
 
 def simple(value: Any) -> Any:
-    """A ctypes value as JSON has it."""
+    """Return a ctypes value as JSON has it."""
     if isinstance(value, ctypes.Structure):
         kept = [name for name, *_type in value._fields_ if name != "version"]
         return {name: "replaced" if name in NAMES_ONE_FIELDS else simple(getattr(value, name)) for name in kept}
@@ -230,17 +230,17 @@ def text(function: str, *before: Any, size: int = 96) -> str:
 
 
 def counted(function: str, *before: Any, kind: Any = c_uint) -> list[Any]:
-    """A list for which the library takes room and tells how much of it is used."""
+    """Read a list that the library writes into a buffer, with its length."""
     found, room = c_uint(1024), (kind * 1024)()
     call(function, *before, ctypes.byref(found), room)
     return [simple(room[index]) for index in range(found.value)]
 
 
-# --- What is asked. Each query is made before the next one is named ---
+# --- Queries. Each one runs before the next one is named ---
 
 
 def number_queries(gpu: Any, function: str, *counts: int, kind: Any = c_uint) -> Iterator[Query]:
-    """A function that answers with a number for each of so many things, and for one more than there are."""
+    """Yield queries of a function for each number below a count, and for the count itself, which has to fail."""
     for which in itertools.product(*(range(count + 1) for count in counts)):
         before = (gpu, *(c_uint(index) for index in which))
         yield f"{function}({', '.join(map(str, which))})", partial(answer, function, before, kind())
@@ -378,12 +378,12 @@ def mig_queries(gpu: Any) -> Iterator[Query]:
 
 
 def handle(function: str, *before: Any) -> None:
-    """Only whether there is one."""
+    """Check only whether there is a handle."""
     call(function, *before, ctypes.byref(ctypes.c_void_p()))
 
 
 def by_id(gpu: Any, profile: int, query: Callable[[Any, c_uint], Any]) -> Any:
-    """A query that wants the id of a profile, which is another number than the profile's."""
+    """Run a query by the id of a profile, which differs from the profile's number."""
     info = PROFILE()
     call("nvmlDeviceGetGpuInstanceProfileInfo", gpu, c_uint(profile), ctypes.byref(info))
     return query(gpu, c_uint(info.id))
@@ -442,7 +442,7 @@ def system_queries() -> Iterator[Query]:
 
 
 def address_queries(gpu: Any) -> Iterator[Query]:
-    """In which forms an address is understood."""
+    """Yield the forms of a PCI address that a machine may accept."""
     own = Pci()
     call("nvmlDeviceGetPciInfo_v3", gpu, ctypes.byref(own))
     forms = {
@@ -507,7 +507,7 @@ def ask(queries: Iterator[Query]) -> dict[str, dict[str, Any]]:
 
 
 def record(index: int = 0) -> dict[str, Any]:
-    """All answers of one GPU. Those about two of them are of the GPU and the next one, or of the GPU and itself."""
+    """Record all answers of one GPU. Answers about two GPUs are of this GPU and the next one, or of this GPU and itself."""
     nvml.nvmlInit()
     try:
         count = nvml.nvmlDeviceGetCount()

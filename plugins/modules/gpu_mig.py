@@ -10,14 +10,14 @@ DOCUMENTATION = r"""
 module: gpu_mig
 short_description: Divide GPUs by MIG, keeping what is in use
 description:
-  - Brings GPUs to a MIG mode and a layout. The placement is found by an exact search over what the card itself says is possible, and it is
-    the one that keeps the most existing instances, so that users' C(CUDA_VISIBLE_DEVICES=MIG-...) stays valid.
-  - An instance in which a process runs is never removed, and no other GPU is touched. Only idle instances go that are too many, or stand
-    where something else has to.
-  - Everything is judged before anything is written. A layout that the card cannot have is refused with what it can, and the nearest
+  - Sets the MIG mode and the layout of GPUs. An exact search over the placements of the card finds the layout that keeps the most existing
+    instances, so that C(CUDA_VISIBLE_DEVICES=MIG-...) of users stays valid.
+  - The module never removes an instance with a process, and changes no other GPU. It removes only idle instances that are surplus or block
+    a placement.
+  - All GPUs are planned before the first change. A layout that the card cannot have is refused, with the possible profiles and the nearest
     layouts that fit.
-  - Each GPU is a transaction. When a step fails, what was made is removed and what was removed is made again; the module then fails with
-    both states. What was asked is read back before it counts as done.
+  - Each GPU is a transaction. When a step fails, the module reverts the steps before it, and fails with both states. It reads each change
+    back.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -27,52 +27,52 @@ attributes:
   check_mode:
     support: full
     details:
-      - UUIDs of instances to come are not known, and some drivers tell profiles only with MIG on.
-      - It waits for no process, and tells what is done once they have ended.
+      - UUIDs of new instances are unknown, and some drivers report profiles only with MIG on.
+      - It does not wait for processes, and reports the changes that follow when they have ended.
   diff_mode:
     support: full
     details:
-      - Shows what stands in each memory slot.
+      - Shows the instance in each memory slot.
 requirements:
   - nvidia-ml-py, in the Python that runs the module or in C(/opt/rigwright/python).
-  - A driver that tells names of profiles, which those of CUDA 12 do.
+  - A driver that reports names of profiles, as those of CUDA 12 do.
 options:
   devices:
     description:
-      - GPUs by UUID or by PCI address, or V(all). An index is taken with a warning, since a change of hardware gives it to another GPU.
-      - With V(all), cards without MIG are left as they are, as long as one has it. One that is named is refused.
-      - It is required, except with O(mig_parted), whose configuration says it.
+      - GPUs by UUID or PCI address, or V(all). An index gives a warning, since it may be another GPU after a change of hardware.
+      - With V(all), cards without MIG stay as they are if another card has MIG. A card without MIG that is named is refused.
+      - Required without O(mig_parted), whose configuration names the GPUs.
     type: list
     elements: str
   mode:
     description:
-      - Whether MIG is on. A GPU that has instances, and shall have MIG off, loses the idle ones; busy ones stop it.
-      - GPUs before Hopper are reset by a change of mode; see O(allow_reset).
+      - The MIG mode. V(disabled) removes idle instances; busy instances block it.
+      - GPUs before Hopper need a reset for a change of mode, see O(allow_reset).
     type: str
     choices: [enabled, disabled, unchanged]
     default: unchanged
   layout:
     description:
-      - The instances that the GPU shall have, and no others. An empty list means none; without it they stay as they are.
+      - All instances of the GPU. An empty list removes all; without this option they stay as they are.
     type: list
     elements: dict
     suboptions:
       profile:
         description:
-          - Name of the profile as the card has it, such as V(3g.71gb) or V(1g.24gb+gfx).
-          - V(1c.3g.71gb) counts compute instances instead, which share GPU instances as far as they have room.
+          - Name of a profile of the card, such as V(3g.71gb) or V(1g.24gb+gfx).
+          - V(1c.3g.71gb) counts compute instances instead. They share GPU instances where these have room.
         type: str
         required: true
       count:
-        description: How many.
+        description: Number of instances.
         type: int
         default: 1
       start:
-        description: The memory slot where it has to start. Without it, where it disturbs least.
+        description: The memory slot of its start. By default the search chooses it.
         type: int
       compute_instances:
         description:
-          - Its compute instances, as V(1c), V(2c). Without it, one with all of the GPU instance.
+          - Its compute instances, as V(1c), V(2c). By default one with all slices of the GPU instance.
         type: list
         elements: str
   mig_parted:
@@ -82,19 +82,19 @@ options:
     suboptions:
       config:
         description:
-          - Its content, with C(version) and C(mig-configs). What nvidia-mig-parted refuses is refused.
+          - Its content, with C(version) and C(mig-configs). The module refuses what nvidia-mig-parted refuses.
           - C(mig-enabled) without instances is C(mig-devices) with an empty mapping. C(device-filter) may name the subsystem as well,
-            as C(0x233010DE:0x16C110DE). With C(devices) V(all), cards without MIG are left as they are.
+            as C(0x233010DE:0x16C110DE). With C(devices) V(all), cards without MIG stay as they are.
         type: dict
         required: true
       selected:
-        description: Which of its configurations.
+        description: Name of one of its configurations.
         type: str
         required: true
   when_busy:
     description:
-      - What happens when processes are in the way. V(fail) names them with their users and commands, V(skip) leaves that GPU as it is,
-        V(wait) waits for O(busy_timeout) and then fails.
+      - The action when processes block a change. V(fail) names them with users and commands, V(skip) leaves that GPU as it is, V(wait)
+        waits for O(busy_timeout) and then fails.
     type: str
     choices: [fail, skip, wait]
     default: fail
@@ -104,42 +104,43 @@ options:
     default: 300
   allow_reset:
     description:
-      - Whether a GPU that changes its mode only by a reset (Ampere) may be reset. With V(never) nothing is written to it, not even the
-        mode, since an idle GPU resets itself for that; it is returned as RV(needs).
+      - Whether the module may reset a GPU that changes its mode only by a reset (Ampere). With V(never) it does not even set the mode,
+        since an idle GPU would reset itself; RV(needs) reports the reset.
     type: str
     choices: [never, gpu]
     default: never
   stop_services:
     description:
-      - Services that hold GPUs, such as V(nvidia-persistenced) and V(nvidia-dcgm). Those that run are stopped for a reset, and only then,
-        and started again also when it fails.
+      - Services that use GPUs, such as V(nvidia-persistenced) and V(nvidia-dcgm). The module stops the running ones for a reset, and starts
+        them again, also after a failure.
     type: list
     elements: str
     default: []
   keep_instances:
     description:
-      - Keep as many instances as can be. Without it they are packed as on an empty card, which leaves the most room; busy ones stay.
+      - Keep as many instances as possible. Otherwise the layout is packed as on an empty card, which leaves the most room; busy instances
+        stay.
     type: bool
     default: true
   persist:
     description:
-      - A reboot always takes the instances, and from Hopper on the mode as well. V(unit) leaves a systemd unit that runs this module again
-        with the same parameters at every boot, before CDI is refreshed and containers start (C(rigwright-gpu-mig.service)).
-      - GPUs that other tasks have declared keep what they have. V(none) takes it away from the GPUs of this task, and without O(mode) and
-        O(layout) also from one that is gone, named by its UUID. V(unchanged) leaves it as it is, as the unit itself has to.
+      - A reboot removes the instances, and from Hopper on the mode as well. With V(unit), the systemd unit C(rigwright-gpu-mig.service)
+        runs this module with the same parameters at every boot, before CDI is refreshed and containers start.
+      - Declarations of other tasks stay. V(none) removes the declaration of the GPUs of this task; without O(mode) and O(layout) also that
+        of a removed GPU, by its UUID. V(unchanged) changes no declaration; the unit itself uses it.
     type: str
     choices: [unit, none, unchanged]
     default: unit
   refresh_cdi:
     description:
-      - Restart C(nvidia-cdi-refresh.service) of the container toolkit when instances have changed, where there is one.
+      - Restart C(nvidia-cdi-refresh.service) of the container toolkit, if it is installed, when instances have changed.
     type: str
     choices: [auto, never]
     default: auto
 notes:
-  - When several GPUs are changed and one fails, those before it keep their new layout; they are returned.
-  - NVML counts processes of the whole host only where it is asked in the host's own namespace of process ids. The driver itself does not
-    remove an instance that is in use, and everything is put back then.
+  - When one of several GPUs fails, those before it keep their new layout, and the module returns them.
+  - NVML counts processes of the whole host only in the host's own namespace of process ids. The driver itself never removes an instance
+    in use; the module then reverts its changes.
 seealso:
   - name: NVIDIA Multi-Instance GPU user guide
     description: Profiles and placements of each card.
@@ -158,7 +159,7 @@ EXAMPLES = r"""
       - {profile: 3g.71gb}
       - {profile: 1g.18gb, count: 3}
 
-- name: Two jobs with memory of their own that share one instance's engines
+- name: Create one instance with two compute instances
   rigwright.workstation.gpu_mig:
     devices: ["0000:41:00.0"]
     mode: enabled
@@ -171,7 +172,7 @@ EXAMPLES = r"""
       config: "{{ lookup('ansible.builtin.file', 'config.yaml') | from_yaml }}"
       selected: all-balanced
 
-- name: Switch MIG off on an A100, whose reset needs some services to let go
+- name: Disable MIG on an A100, and stop services for its reset
   rigwright.workstation.gpu_mig:
     devices: [all]
     mode: disabled
@@ -182,8 +183,8 @@ EXAMPLES = r"""
 RETURN = r"""
 gpus:
   description:
-    - The GPUs of the task in NVML's order, as they are, or in check mode will be. On failure, those that were done before.
-  returned: always, where GPUs could be judged
+    - The GPUs of the task in NVML's order, in check mode with the predicted state. After a failure, the GPUs before it.
+  returned: always, unless the request is refused
   type: list
   elements: dict
   contains:
@@ -194,7 +195,7 @@ gpus:
     mode: {description: V(enabled) or V(disabled); null where the card has no MIG., type: str, sample: enabled}
     pending: {description: The mode after the next reset; null where the card has no MIG., type: str, sample: enabled}
     instances:
-      description: GPU instances in order of their slots. Ids are -1 and UUIDs empty for those to come, in check mode.
+      description: GPU instances in order of their slots. In check mode, new ones have the id -1 and no UUID.
       type: list
       elements: dict
       sample:
@@ -203,21 +204,21 @@ gpus:
           id: 1
           pids: []
           compute_instances: [{slices: 3, start: 0, id: 0, uuid: MIG-d050f3f7-0a52-5d4e-acf6-15050d5d0bef}]
-    slots: {description: What stands in which memory slot; empty with MIG off., type: list, elements: str, sample: ["slot 0: free"]}
-    changes: {description: "What was done, or would be.", type: list, elements: str, sample: ["create 3g.71gb at slot 4"]}
-    needs: {description: V(gpu_reset) where the mode can only change with what O(allow_reset) forbids., type: str, sample: none}
-    skipped: {description: Whether it was left as it is since processes are in the way., type: bool, sample: false}
+    slots: {description: A line for each instance and free slot; empty with MIG off., type: list, elements: str, sample: ["slot 0: free"]}
+    changes: {description: "The changes, predicted in check mode.", type: list, elements: str, sample: ["create 3g.71gb at slot 4"]}
+    needs: {description: V(gpu_reset) if the change needs a reset that O(allow_reset) forbids., type: str, sample: none}
+    skipped: {description: Whether the GPU was left as it is because processes block the change., type: bool, sample: false}
     uuid_changes:
-      description: For each UUID of an instance that is gone, the one that serves instead; null where none does.
+      description: For each removed UUID, the UUID that replaces it, or null.
       type: dict
       sample: {MIG-e25441f7-14b7-5bd8-a1bb-1f052b7aae4d: MIG-831304f6-dec6-5d91-b14f-7404ebdb2bdc}
 needs:
-  description: V(gpu_reset) where a GPU was left as it is since it would have to be reset, else V(none).
+  description: V(gpu_reset) if a GPU was left as it is because it needs a reset, otherwise V(none).
   returned: success
   type: str
   sample: none
 mig_parted:
-  description: The GPUs of the task as a configuration of nvidia-mig-parted, as they are. It has no place for the slots.
+  description: The current layout of the GPUs as a configuration of nvidia-mig-parted, which has no slots.
   returned: success
   type: dict
   sample: {version: v1, mig-configs: {current: [{devices: [0], mig-enabled: true, mig-devices: {1g.18gb: 7}}]}}
@@ -228,18 +229,18 @@ boot:
   elements: str
   sample: [/etc/systemd/system/rigwright-gpu-mig.service]
 cdi_refreshed:
-  description: Whether the specification for containers was written anew.
+  description: Whether the CDI specification for containers was refreshed.
   returned: success
   type: bool
   sample: true
 busy:
-  description: The processes in the way. Null for what cannot be seen, as of a process in another namespace.
+  description: The processes that block the change. Unknown values are null, as of a process in another namespace.
   returned: when O(when_busy) made it fail
   type: list
   elements: dict
   sample: [{gpu: GPU-8f6f1d5c-4f3a-5a1e-9d6e-3f1d2c4b5a69, pid: 4242, user: alice, command: python3 train.py}]
 nvml_error:
-  description: Name of NVML's error, without C(NVML_ERROR_); null when all calls succeeded and the GPU is not what was asked.
+  description: Name of NVML's error, without C(NVML_ERROR_); null if all calls succeeded but the GPU differs from the request.
   returned: when NVML failed
   type: str
   sample: INSUFFICIENT_RESOURCES
@@ -252,9 +253,9 @@ next_step:
   description: What to do about it.
   returned: when NVML failed
   type: str
-  sample: "it does not fit beside what the GPU has already: remove instances, or ask for less"
+  sample: "it does not fit next to the instances of the GPU: remove instances, or request less"
 restored:
-  description: Whether the GPU is as it was.
+  description: Whether the GPU was restored.
   returned: when a plan failed
   type: bool
   sample: true
@@ -263,7 +264,7 @@ before:
   returned: when a plan failed
   type: dict
 now:
-  description: The GPU as it is now; null where it no longer answers.
+  description: The GPU now; null if it no longer answers.
   returned: when a plan failed
   type: dict
 """
@@ -321,7 +322,7 @@ def main() -> None:
     except Refusal as refusal:
         module.fail_json(msg=f"{refusal}. Nothing was changed.")
     except NvmlError as error:
-        module.fail_json(msg=f"{error}. Nothing was changed.", **error.told())
+        module.fail_json(msg=f"{error}. Nothing was changed.", **error.as_result())
     module.exit_json(**result)
 
 

@@ -10,10 +10,10 @@ DOCUMENTATION = r"""
 module: gpu_mode
 short_description: Set persistence, compute mode, power limit, clocks, ECC and time slices of GPUs
 description:
-  - Has GPUs in the modes that are stated, all of them in one run. What is not stated is left alone.
-  - Everything is checked against what each card supports and against its ranges before anything is written. What was written is read
-    back. If a write fails, what this run had written before is put back, on all cards.
-  - The driver forgets most modes at a reboot. O(persist) has a unit apply what is declared at each boot, with the code of this module.
+  - Sets the given modes of GPUs, all in one run. Other modes stay as they are.
+  - The module checks all values against the abilities and ranges of each card before the first write, and reads them back. If a write
+    fails, it restores the values of this run on all cards.
+  - The driver forgets most modes at a reboot. With O(persist), a unit sets the declared modes at each boot, with the code of this module.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -30,75 +30,75 @@ requirements:
 options:
   gpus:
     description:
-      - The cards, each with its modes. None, with O(exclusive), declares nothing any more, and needs no driver.
+      - The cards, each with its modes. An empty list with O(exclusive) removes all declarations, and needs no driver.
     type: list
     elements: dict
     required: true
     suboptions:
       device:
         description:
-          - UUID or PCI address of the card, or V(all). An index is accepted with a warning, since it may be another card after a reboot.
-          - What is stated for a card goes before what is stated for V(all).
+          - UUID or PCI address of the card, or V(all). An index gives a warning, since it may be another card after a reboot.
+          - Values for one card win over those for V(all).
         type: str
         required: true
       persistence:
         description:
-          - Whether the driver stays with the card while nothing uses it. Without it, it forgets limits and clocks then.
-          - C(nvidia-persistenced) turns it on by itself; then nothing has to be stated here.
+          - Whether the driver keeps the card initialized while no program uses it. Otherwise it forgets limits and clocks.
+          - C(nvidia-persistenced) turns it on by itself; this option is then not needed.
         type: bool
       compute_mode:
         description:
-          - V(exclusive_process) lets one process at a time use the card, which MPS may be. It is refused for a card with MIG.
+          - V(exclusive_process) lets one process at a time use the card; an MPS server counts as one. It is refused for a card with MIG.
         type: str
         choices: [default, exclusive_process, prohibited]
       power_limit:
         description:
-          - In watts, V(300 W), or of the card's default, V(80 %); or V(default).
+          - In watts, V(300 W), in percent of the card's default, V(80 %), or V(default).
         type: str
       locked_gpu_clocks:
         description:
           - Lowest and highest clock in MHz, as V([1200, 1500]), or V(unlocked). From Volta on.
-          - NVML does not tell locked clocks. What this module has locked is on record until the driver is loaded again. Clocks that
-            others have locked are not seen.
+          - NVML does not report locked clocks. The module records its own until the driver is loaded again. It does not see clocks that
+            other programs have locked.
         type: raw
       locked_memory_clocks:
         description:
-          - The same for the memory. Few cards have it.
+          - The same for the memory clock, which few cards can lock.
         type: raw
       accounting:
         description:
-          - Whether the driver keeps what ended processes have used.
+          - Whether the driver records the use of ended processes.
         type: bool
       ecc:
         description:
-          - Whether memory is protected by ECC. The card keeps it. A change holds after a reset, see RV(gpus[].needs).
+          - Whether ECC protects the memory. The card keeps the mode. A change takes effect after a reset, see RV(gpus[].needs).
         type: bool
       time_slice:
         description:
-          - How long a program has the card when several want it at the same time. It needs the compute mode V(default).
+          - The time slice of a program on a shared card. It needs the compute mode V(default).
         type: str
         choices: [default, short, medium, long]
   persist:
     description:
-      - V(unit) declares the modes for each boot, and has C(rigwright-gpu-mode.service) apply them. V(none) no longer declares those
-        that are stated.
+      - V(unit) declares the modes for boots, and C(rigwright-gpu-mode.service) sets them at each boot. V(none) removes the declaration
+        of the given modes.
     type: str
     choices: [unit, none]
     default: unit
   exclusive:
     description:
-      - Whether cards that are not in O(gpus) are no longer declared for boots. The modes that they have are left as they are.
+      - Remove the declarations of cards that are not in O(gpus). Their current modes stay.
     type: bool
     default: false
 notes:
-  - GPUs are not reset, and the host is not rebooted. RV(needs) says what is due.
+  - The module never resets a GPU or reboots the host. RV(needs) reports what is due.
   - Errors of NVML fail the module with RV(nvml_error), which is stable, and RV(next_step).
 seealso:
   - module: rigwright.workstation.gpu_info
 """
 
 EXAMPLES = r"""
-- name: Cap the power of all cards, and let one be used by one process at a time
+- name: Limit the power of all cards, and set exclusive mode on one
   rigwright.workstation.gpu_mode:
     gpus:
       - device: all
@@ -114,7 +114,7 @@ EXAMPLES = r"""
         locked_gpu_clocks: [1410, 1410]
     persist: none
 
-- name: Go back to what the driver begins with
+- name: Restore the defaults of the driver
   rigwright.workstation.gpu_mode:
     gpus:
       - device: all
@@ -126,7 +126,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 gpus:
-  description: What became of each card; in check mode what would become of it.
+  description: The cards with their changes, in check mode the predicted ones.
   returned: success
   type: list
   elements: dict
@@ -141,23 +141,23 @@ gpus:
       description: Where it is.
       type: str
     changes:
-      description: What was changed, as setting, value before and value after.
+      description: The changes, as setting, value before and value after.
       type: list
       elements: dict
     needs:
-      description: What is due until all of it holds - V(none), V(gpu_reset), V(reboot) or V(driver_reload).
+      description: The action that is due until all modes are active - V(none), V(gpu_reset), V(reboot) or V(driver_reload).
       type: str
     persistent:
-      description: Whether all of it is there again after a reboot, be it by the unit or by the card.
+      description: Whether a reboot keeps all modes, by the unit or by the card.
       type: bool
     power_limit_w:
-      description: The limit that is set, in watts, null for a card without one.
+      description: The limit in watts, null for a card without one.
       type: float
     enforced_power_limit_w:
-      description: The limit that holds, which other limits of the machine may lower.
+      description: The limit in effect; other limits of the machine may lower it.
       type: float
     not_read_back:
-      description: Settings that NVML cannot tell, so that they were written and not read back.
+      description: Written settings that NVML cannot report.
       type: list
       elements: str
   sample:
@@ -171,12 +171,12 @@ gpus:
       enforced_power_limit_w: 560.0
       not_read_back: []
 needs:
-  description: The most that one of the cards needs.
+  description: The largest of the cards' needs.
   returned: success
   type: str
   sample: none
 declared:
-  description: What each boot brings back, by UUID.
+  description: The modes that each boot restores, by UUID.
   returned: success
   type: dict
   sample: {GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002: {power_limit: 80 %}}
@@ -191,13 +191,13 @@ next_step:
   type: str
   sample: "run it as root (become: true); in a container, the host has to do it"
 put_back:
-  description: What this run had written, and has put back.
+  description: The settings of this run that were restored.
   returned: when a write failed
   type: list
   elements: str
   sample: ["NVIDIA H200 (GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002): power_limit 700 W"]
 left:
-  description: What could not be put back.
+  description: The settings that could not be restored.
   returned: when a write failed
   type: list
   elements: str
@@ -233,7 +233,7 @@ def main() -> None:
         module.fail_json(
             msg="`gpus` is empty: name cards, or set `exclusive: true` to declare none. Nothing was changed."
         )
-    # What is declared can go where the driver is gone.
+    # Declarations can be removed without a driver.
     nvml: t.Any = contextlib.nullcontext()
     if module.params["gpus"]:
         gpu_nvml.respawn_where_needed(module)
@@ -244,9 +244,9 @@ def main() -> None:
     except Refusal as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     except NvmlError as error:
-        module.fail_json(msg=f"NVML cannot be asked: {error}. Nothing was changed.", **error.told())
+        module.fail_json(msg=f"NVML cannot be asked: {error}. Nothing was changed.", **error.as_result())
     except NotKept as error:
-        remedy = "see to it that the path can be written, or set `persist: none`"
+        remedy = "make the path writable, or set `persist: none`"
         module.fail_json(msg=f"{error}: {remedy}.", changed=True)
     except Failed as error:
         rest = f" This stayed changed: {'; '.join(error.left)}." if error.left else " Every card is as it was."
@@ -271,7 +271,7 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
         prepared.carry_out(module)
     module.exit_json(
         changed=prepared.changed,
-        gpus=prepared.told(),
+        gpus=prepared.rows(),
         needs=prepared.needs,
         declared=prepared.declaration.after,
         diff=prepared.diff(),
@@ -279,7 +279,7 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
 
 
 def run_program(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:
-    """Ansible would end the module, in the middle of what it does, where a program is not there."""
+    """Run a program; a missing one must not end the module, as it does in AnsibleModule."""
     try:
         code, out, err = module.run_command(command, handle_exceptions=False)
     except OSError as error:

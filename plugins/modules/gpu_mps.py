@@ -10,17 +10,17 @@ DOCUMENTATION = r"""
 module: gpu_mps
 short_description: Run daemons of NVIDIA's Multi-Process Service, with limits that hold
 description:
-  - Sees to it that the listed control daemons of MPS run as declared, each with devices, a user, a share of the multiprocessors, limits of
-    memory, a priority and partitions of its own, so that each team or GPU has one. A fatal fault of one client reaches the other
-    clients of its server.
-  - Each daemon is a unit C(nvidia-mps@<name>.service) that pushes the limits and reads them back at every start; without systemd it is
-    started directly (O(manager=none)).
-  - What a daemon was started with is read from its process and its limits are asked for, so that a second run changes nothing. A
-    daemon that this module did not start is left alone.
-  - Limits are the defaults of the next server. A server that lives and has clients keeps its own - that is reported in RV(pending), or
-    ended, as O(when_clients) says.
-  - With O(verify) a client of its own proves that programs run under the daemon and what they get. In compute mode C(DEFAULT) a client
-    that misses its daemon runs beside it, without limits and without a word.
+  - Runs the listed control daemons of MPS as declared. Each has its own devices, user, share of the multiprocessors, memory limits,
+    priority and partitions, so that each team or GPU can have a daemon. A fatal fault of one client reaches the other clients of its
+    server.
+  - Each daemon is a unit C(nvidia-mps@<name>.service) that sets the limits and reads them back at every start. Without systemd the module
+    starts it directly (O(manager=none)).
+  - The module reads options from the process of a daemon, and limits from the daemon, so that a second run changes nothing. It leaves
+    daemons alone that it did not start.
+  - Limits are the defaults of the next server. A running server with clients keeps its own. O(when_clients) decides whether the module
+    reports it in RV(pending) or ends it.
+  - With O(verify) a client proves that programs run under the daemon with its limits. In compute mode C(DEFAULT) a client that does not
+    find its daemon runs without limits, and reports no error.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -30,14 +30,14 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is proven then.
+      - It proves no daemon.
   diff_mode:
     support: full
     details:
-      - State and files of each daemon before and after.
+      - Shows state and files of each daemon.
 options:
   daemons:
-    description: The daemons. Those that are not listed are left as they are.
+    description: The daemons. Others stay as they are.
     type: list
     elements: dict
     required: true
@@ -50,49 +50,48 @@ options:
         required: true
       state:
         description:
-          - V(started) with unit and limits, V(stopped) for one that does not run, nor start at boot, or V(absent) where its
-            files go too.
+          - V(started) runs the daemon with unit and limits, V(stopped) stops it, also at boot, V(absent) removes its files too.
         type: str
         choices: [started, stopped, absent]
         default: started
       devices:
         description:
-          - UUIDs, PCI addresses or indices of GPUs, or the UUID of one MIG instance. All undivided GPUs when empty.
+          - UUIDs, PCI addresses or indices of GPUs, or the UUID of one MIG instance. Empty means all undivided GPUs.
           - A GPU in MIG mode is refused (name an instance), and so is an instance in compute mode C(EXCLUSIVE_PROCESS).
         type: list
         elements: str
         default: []
       user:
         description:
-          - Whose daemon it is; only this user can be a client. Unset, it is the daemon of root and serves one user at a time; others wait.
+          - The user of the daemon and its only client. Without it, root runs the daemon, and it serves one user at a time; others wait.
         type: str
       multiuser:
         description:
-          - One server for clients of all users at once, who then are not kept apart from one another. Excludes O(daemons[].user).
+          - Use one server for clients of all users, without isolation between them. Excludes O(daemons[].user).
         type: bool
         default: false
       active_thread_percentage:
         description:
-          - Most of the multiprocessors that a client may use, 1 to 100. A ceiling and no reservation. Unset means 100.
-          - On Hopper most percentages made matrix products wrong, without an error. Compare results with those under 100 before you rely on
-            one (RV(advice), C(docs/gpu_sharing.md)).
+          - The largest share of the multiprocessors for a client, 1 to 100. It is a limit and no reservation. The default is 100.
+          - On Hopper most percentages made matrix products wrong, without an error. Compare results with those under 100 before you use one
+            (RV(advice), C(docs/gpu_sharing.md)).
         type: int
       memory_limits:
         description:
-          - Most memory that a client may allocate on a device, as V(20G) or V(512M), by UUID, PCI address or index, or V(all) for those
-            that are not named. No limit where there is none.
+          - Memory limit of a client for each device, as V(20G) or V(512M), by UUID, PCI address or index, or V(all) for all others.
+          - A device that is not named has no limit.
           - A device that the daemon does not have is refused.
-          - A driver tells a limit in whole GiB; what is less is set and cannot be read back.
+          - Drivers report limits in whole GiB, so the module cannot read back smaller differences.
         type: dict
         default: {}
       priority:
-        description: Priority of clients, a hint to the driver. Untouched when unset.
+        description: Priority of clients, a hint to the driver. By default it stays as it is.
         type: str
         choices: [normal, below_normal]
       partitions:
         description:
-          - Static partitions of the multiprocessors, which clients choose by C(CUDA_MPS_SM_PARTITION) (RV(daemons[].client_environment)).
-            Ampere and later. Excludes O(daemons[].active_thread_percentage) on protocol 2, which would be ignored.
+          - Static partitions of the multiprocessors (Ampere and later). Clients choose one by C(CUDA_MPS_SM_PARTITION)
+            (RV(daemons[].client_environment)). On protocol 2 it excludes O(daemons[].active_thread_percentage), which would be ignored.
         type: list
         elements: dict
         default: []
@@ -111,8 +110,8 @@ options:
             required: true
       namespaces:
         description:
-          - Groups of clients with limits of their own (protocol 3, experimental). What a namespace does not say it takes from the daemon.
-            MPS itself would give it the whole GPU.
+          - Groups of clients with limits of their own (protocol 3, experimental). The defaults are the limits of the daemon.
+          - MPS itself would give a namespace without limits the whole GPU.
         type: list
         elements: dict
         default: []
@@ -133,7 +132,7 @@ options:
             choices: [normal, below_normal]
       clients:
         description:
-          - How many clients are expected at once. Only to advise (RV(advice)), and to refuse more than MPS takes.
+          - Expected number of clients. It is used for RV(advice), and refused if MPS does not support as many.
         type: int
       protocol:
         description:
@@ -143,9 +142,9 @@ options:
         default: auto
   hard_limits:
     description:
-      - Limits of memory that the kernel enforces, by control group (experimental; driver 615 and later, no MIG). Tested on an
-        imitation only.
-      - They last as long as the control group, and not over a reboot.
+      - Memory limits that the kernel enforces, by control group (experimental; driver 615 and later, no MIG). They were tested with a
+        fake driver only.
+      - They last as long as the control group, at most until the next reboot.
     type: list
     elements: dict
     default: []
@@ -159,48 +158,48 @@ options:
         type: str
         required: true
       soft:
-        description: What is kept for it, as V(8G). V(0M) takes it back, which has to be done before the control group is removed.
+        description: Reserved memory, as V(8G). Set V(0M) before the control group is removed.
         type: str
         default: 0M
       hard:
-        description: Most that it may have, as V(20G).
+        description: Memory limit, as V(20G).
         type: str
         required: true
   when_clients:
     description:
-      - What happens where a stop, a restart or a new limit meets clients. V(fail) refuses before anything is changed.
-      - V(drain) waits O(drain_timeout) for them to end, then ends their work with C(terminate_client), then does it.
-      - V(defer) does what does not touch them, and reports the rest in RV(pending).
+      - The action when a stop, a restart or a new limit affects clients. V(fail) refuses before the first change.
+      - V(drain) waits O(drain_timeout) for clients to end, then ends their work with C(terminate_client), and then makes the change.
+      - V(defer) makes the changes that do not affect clients, and reports the others in RV(pending).
     type: str
     choices: [fail, drain, defer]
     default: fail
   drain_timeout:
-    description: Seconds for which V(when_clients=drain) waits.
+    description: Seconds to wait with V(when_clients=drain).
     type: int
     default: 60
   verify:
-    description: Whether a client proves each started daemon. It opens a context on each device, which takes some hundred MiB for a second.
+    description: Prove each started daemon with a client. It opens a context on each device, which needs some hundred MiB for a second.
     type: bool
     default: true
   manager:
-    description: V(auto) takes V(systemd) where that runs, otherwise V(none), where nothing starts the daemon at boot.
+    description: V(auto) means V(systemd) if it runs, otherwise V(none). With V(none) nothing starts the daemon at boot.
     type: str
     choices: [auto, systemd, none]
     default: auto
   pipe_root:
-    description: Where pipe directories lie. Below C(/run) with systemd. A socket's path may have 107 bytes.
+    description: Parent of the pipe directories, with systemd below C(/run). The path of a socket has at most 107 bytes.
     type: path
     default: /run/nvidia-mps
   log_root:
-    description: Where log directories lie. Below C(/var/log) with systemd.
+    description: Parent of the log directories, with systemd below C(/var/log).
     type: path
     default: /var/log/nvidia-mps
   config_root:
-    description: Where scripts and configurations of daemons lie.
+    description: Directory for scripts and configurations of daemons.
     type: path
     default: /etc/nvidia-mps
 notes:
-  - It changes no setting of a GPU. The compute mode is the work of M(rigwright.workstation.gpu_mode).
+  - The module changes no setting of a GPU. M(rigwright.workstation.gpu_mode) sets the compute mode.
 seealso:
   - name: Multi-Process Service
     description: NVIDIA's documentation.
@@ -208,7 +207,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Give each of two teams a daemon, so that a fault of one does not hit the other
+- name: Run a daemon for each of two teams, so that a fault of one does not affect the other
   rigwright.workstation.gpu_mps:
     when_clients: defer
     daemons:
@@ -224,11 +223,11 @@ EXAMPLES = r"""
         memory_limits: {all: 40G}
   register: mps
 
-- name: Tell the team where its daemon is
+- name: Show the variables of a client of the first daemon
   ansible.builtin.debug:
     msg: "{{ mps.daemons[0].client_environment }}"
 
-- name: Stop a daemon as soon as its clients have ended, in ten minutes at the latest
+- name: Remove a daemon when its clients have ended, after ten minutes at the latest
   rigwright.workstation.gpu_mps:
     when_clients: drain
     drain_timeout: 600
@@ -239,7 +238,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 daemons:
-  description: The daemons of the request, as they are now.
+  description: The daemons of the request with their current state.
   returned: success
   type: list
   elements: dict
@@ -248,17 +247,17 @@ daemons:
       description: Its name.
       type: str
     state:
-      description: V(started), V(stopped) or V(foreign) for one that is not ours.
+      description: V(started), V(stopped), or V(foreign) for a daemon that this module did not start.
       type: str
     protocol:
       description: V(2) or V(3).
       type: int
     actions:
-      description: What was done, or would be in check mode.
+      description: The changes, in check mode the predicted ones.
       type: list
       elements: str
     pending:
-      description: What waits until clients have ended.
+      description: The changes that wait until clients have ended.
       type: list
       elements: str
     servers:
@@ -266,10 +265,10 @@ daemons:
       type: list
       elements: dict
     client_environment:
-      description: The variables that make a program its client. C(namespaces) and C(partitions) have values by name.
+      description: The variables of a client. C(namespaces) and C(partitions) have values by name.
       type: dict
     verified:
-      description: What a client saw of each device, null where nothing was proven. C(mps) is device attribute 133.
+      description: The devices as a client saw them, null without a proof. C(mps) is device attribute 133.
       type: dict
   sample:
     - name: vision
@@ -284,30 +283,30 @@ daemons:
         outside: [{ordinal: 0, uuid: GPU-2f1c, mps: 0, multiprocessors: 132, memory_total_mib: 143156}]
         problems: []
 pending:
-  description: What waits until clients have ended, of all daemons.
+  description: The changes of all daemons that wait until clients have ended.
   returned: success
   type: list
   elements: str
   sample: ["vision: active_thread_percentage of server 4711, until its clients 5012 have ended"]
 advice:
-  description: What is possible and unwise.
+  description: Warnings about values that are valid but not recommended.
   returned: success
   type: list
   elements: str
   sample: ["vision: NVIDIA advises 50 % for 4 clients, 100 / (0.5 n); it is 25 %"]
 hard_limits:
-  description: What was set of O(hard_limits), or would be in check mode.
+  description: The changes of O(hard_limits), in check mode the predicted ones.
   returned: success
   type: list
   elements: str
 refusals:
-  description: What speaks against the request. Nothing was changed.
+  description: The problems of the request. Nothing was changed.
   returned: when the request is refused
   type: list
   elements: str
 error:
   description:
-    - A stable name of what failed, such as C(NO_DAEMON), C(SECOND_DAEMON), C(TIMEOUT), C(REFUSED), C(UNREADABLE), C(NOT_PROVEN), or
+    - The stable name of the error, such as C(NO_DAEMON), C(SECOND_DAEMON), C(TIMEOUT), C(REFUSED), C(UNREADABLE), C(NOT_PROVEN), or
       NVML's name of an error.
   returned: on failure
   type: str

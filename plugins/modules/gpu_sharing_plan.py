@@ -8,11 +8,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_sharing_plan
-short_description: Tell whether the GPUs of a host are shared as declared, and whether the choice fits
+short_description: Plan the sharing of the GPUs of a host, and check whether the choice fits the users
 description:
-  - For the role C(gpu_sharing). It asks what M(rigwright.workstation.gpu_mode), M(rigwright.workstation.gpu_mig) and
-    M(rigwright.workstation.gpu_mps) would do, all in one run, so that a host that is as declared needs no other. Nothing is changed.
-  - What one of them would refuse fails this module, before any of them has written.
+  - For the role C(gpu_sharing). It runs M(rigwright.workstation.gpu_mode), M(rigwright.workstation.gpu_mig) and
+    M(rigwright.workstation.gpu_mps) in check mode, all in one run. A host that is as declared needs no other run. Nothing is changed.
+  - A request that one of them would refuse fails this module, before any of them writes.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -24,13 +24,13 @@ attributes:
   diff_mode:
     support: none
     details:
-      - Nothing is ever changed. The modules that do have diffs.
+      - It changes nothing. The modules that apply the plan have diffs.
 requirements:
   - nvidia-ml-py, in the Python that runs the module or in C(/opt/rigwright/python). In check mode it may be missing, see RV(known).
 options:
   gpus:
     description:
-      - The cards. What is stated for a card goes before what is stated for V(all).
+      - The cards. Values for one card win over those for V(all).
     type: list
     elements: dict
     required: true
@@ -40,11 +40,11 @@ options:
         type: str
         required: true
       users:
-        description: Who shares the card, for RV(findings) alone. V(one) person, a V(team), or V(strangers) who do not trust each other.
+        description: The users of the card, only for RV(findings). V(one) person, a V(team), or V(strangers) who do not trust each other.
         type: str
         choices: [one, team, strangers]
       jobs:
-        description: What they run, for RV(findings) alone. V(saturating) jobs fill the card each by itself.
+        description: Their jobs, only for RV(findings). Each of the V(saturating) jobs fills the card.
         type: str
         choices: [small, saturating, mixed]
       persistence:
@@ -78,7 +78,7 @@ options:
         type: dict
         suboptions:
           mode:
-            description: Whether MIG is on.
+            description: The MIG mode.
             type: str
             choices: [enabled, disabled, unchanged]
           layout:
@@ -86,7 +86,7 @@ options:
             type: list
             elements: dict
           when_busy:
-            description: What happens when processes are in the way.
+            description: The action when processes block a change.
             type: str
             choices: [fail, skip]
           allow_reset:
@@ -94,11 +94,11 @@ options:
             type: str
             choices: [never, gpu]
           stop_services:
-            description: What to stop for a reset.
+            description: Services to stop for a reset.
             type: list
             elements: str
       mps:
-        description: Daemons as of M(rigwright.workstation.gpu_mps), without their devices. One that several cards have is one for all.
+        description: Daemons as of M(rigwright.workstation.gpu_mps), without their devices. A daemon under several cards serves all of them.
         type: list
         elements: dict
   limits:
@@ -109,7 +109,7 @@ options:
     default: []
   record:
     description:
-      - A file that the role leaves, with the daemons (C(daemons)) of its last run. Those that are no longer in O(gpus) are to go.
+      - The record of the role, with the daemons (C(daemons)) of its last run. Those that are no longer in O(gpus) are removed.
     type: path
     default: /etc/rigwright/gpu_sharing.json
   when_clients:
@@ -123,7 +123,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look whether the GPUs are shared as declared
+- name: Check whether the GPUs are shared as declared
   rigwright.workstation.gpu_sharing_plan:
     gpus:
       - device: all
@@ -137,37 +137,45 @@ EXAMPLES = r"""
 
 RETURN = r"""
 known:
-  description: Whether the cards could be asked. Only in check mode they may not.
+  description: Whether the cards could be read. It can be false in check mode, and for an empty request.
   returned: success
   type: bool
 modes:
-  description: What gpu_mode is to do, and whether it has anything to do (C(changed)).
+  description: The options of gpu_mode, and whether they change anything (C(changed)).
   returned: success
   type: dict
   sample: {changed: false, gpus: [{device: all, persistence: true}]}
 mig:
-  description: What gpu_mig is to do, a request for all cards that get the same.
+  description: All options of gpu_mig, a row for the cards with the same settings, and whether they change anything (C(changed)).
   returned: success
   type: list
   elements: dict
-  sample: [{changed: true, devices: [GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002], mode: enabled, layout: [{profile: 1g.18gb, count: 7}]}]
+  sample:
+    - changed: true
+      devices: [GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002]
+      mode: enabled
+      layout: [{profile: 1g.18gb, count: 7}]
+      when_busy: fail
+      allow_reset: never
+      stop_services: []
+      persist: unit
 mps:
-  description: What gpu_mps is to do. Those in C(names) are to be there, those in C(known) were on record.
+  description: The daemons of gpu_mps, and whether they change anything (C(changed)). C(names) are declared, C(known) were recorded.
   returned: success
   type: dict
   sample: {changed: false, daemons: [{name: vision, devices: [GPU-5a4bb6c2-8a6c-11ee-b9d1-0242ac120002]}], names: [vision]}
 needs:
-  description: What is due until modes and MIG hold, as of gpu_mode.
+  description: The action that is due until modes and MIG are active, as of gpu_mode.
   returned: success
   type: str
   sample: none
 pending:
-  description: What waits for clients of MPS to end.
+  description: The changes that wait until clients of MPS have ended.
   returned: success
   type: list
   elements: str
 findings:
-  description: For each card, how it is shared, and what speaks against it.
+  description: For each card, how it is shared, and the problems of the choice.
   returned: success
   type: list
   elements: dict
@@ -226,9 +234,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     gpu_nvml.respawn_where_possible()
-    # Before the first run, and when the last one was ended while it took things away.
+    # Before the first run, and after an interrupted removal.
     if gpu_nvml.pynvml is None and (module.check_mode or not module.params["gpus"]):
-        module.warn("nvidia-ml-py is not there: what becomes of the GPUs is known once it is.")
+        module.warn("nvidia-ml-py is not installed: the plan for the GPUs is known once it is.")
         module.exit_json(changed=False, **NOTHING)
     gpu_nvml.respawn_where_needed(module)
     try:
@@ -238,10 +246,10 @@ def main() -> None:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     except NvmlError as error:
         if not module.params["gpus"]:
-            # Whoever asks for nothing can have it from a host whose driver is gone.
+            # An empty request is fine on a host whose driver is gone.
             module.warn(f"What boots divide, and daemons of MPS, stay as they are: the GPUs cannot be asked ({error}).")
             module.exit_json(changed=False, **NOTHING)
-        module.fail_json(msg=f"The GPUs cannot be asked: {error}. Nothing was changed.", **error.told())
+        module.fail_json(msg=f"The GPUs cannot be asked: {error}. Nothing was changed.", **error.as_result())
     except MpsError as error:
         module.fail_json(msg=f"{error}. Nothing was changed.", error=error.name, next_step=error.next_step)
     module.exit_json(changed=False, known=True, **result)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An imitation of `nvidia-cuda-mps-control`: daemon and command line in one program, as the original; no CUDA, no GPU.
+"""A fake of `nvidia-cuda-mps-control`: daemon and command line in one program, as the original; no CUDA, no GPU.
 
-It needs nothing but Python, so that it runs on a sandbox host under the original's name (imitated_mps.py says how). GPUs stand in the
-table that mps_cuda.c reads too. Verbs, replies and options are those of NVIDIA's pages "Legacy MPS v2 Interface" and "MPS v3 Interface"
-(docs.nvidia.com/deploy/mps, release 615). What those do not show is as a recording of an H100 with driver 580 has it
+It needs nothing but Python, so that it runs on a sandbox host under the original's name (harness/fakes/mps.py). The GPUs are in the
+table that mps_cuda.c also reads. Verbs, replies and options are those of NVIDIA's pages "Legacy MPS v2 Interface" and "MPS v3 Interface"
+(docs.nvidia.com/deploy/mps, release 615). Everything else follows a recording of an H100 with driver 580
 (tests/unit/fixtures/mps): percentages come back as `50.0`, a memory limit of a GiB or more in whole GiB (rounded down: driver 595.91.07).
 
-Tests have verbs of their own, on protocol 2: `imitated_client UID PID COMMAND`, `imitated_exit PID`, `imitated_fault SERVER PID`.
+Tests have verbs of their own, on protocol 2: `fake_client UID PID COMMAND`, `fake_exit PID`, `fake_fault SERVER PID`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from __future__ import annotations
 import os
 import sys
 
+from harness.fakes.mps_daemon.paths import pipe_directory
+
 NO_DAEMON = "Cannot find MPS control daemon process"
 SECOND = "An instance of this daemon is already running"
 STARTS = {"-d", "--daemon", "-f", "--foreground"}
 
 
-def pipe_directory() -> str:
-    return os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108
-
-
 def ask(kind: str, arguments: list[str]) -> tuple[int, str]:
-    """Lines for the shell of protocol 2, words of a command for protocol 3.
+    """Send lines to the shell of protocol 2, or a command of protocol 3, and return status and output.
 
     :raises OSError: no daemon.
     """

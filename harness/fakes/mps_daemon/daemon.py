@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The imitated control daemon of MPS (mps_control.py): its servers and clients, and the verbs of protocol 2."""
+"""The fake control daemon of MPS (control.py): its servers and clients, and the verbs of protocol 2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from harness.fakes.mps_daemon.control import pipe_directory
+from harness.fakes.mps_daemon.paths import pipe_directory
 from harness.fakes.mps_daemon.state import (
     CHUNK_SMS,
     CLIENTS_PER_DEVICE,
@@ -70,7 +70,7 @@ class Daemon:
     # --- Life ---
 
     def run(self) -> int:
-        time.sleep(float(os.environ.get("RIGWRIGHT_IMITATED_MPS_DELAY", "0.05")))
+        time.sleep(float(os.environ.get("RIGWRIGHT_FAKE_MPS_DELAY", "0.05")))
         self.listen(self.pipe, ("", ""))
         pid_file = Path(self.pipe, "nvidia-cuda-mps-control.pid")
         pid_file.write_text(f"{os.getpid()}\n")
@@ -134,7 +134,7 @@ class Daemon:
         connection.close()
 
     def hear(self, connection: socket.socket) -> None:
-        """A client says nothing after it is attached: that it can be read is its end."""
+        """Remove a client whose connection is readable: an attached client sends nothing, so it has ended."""
         self.leave([client for client in self.clients if client.connection is connection])
 
     def leave(self, gone: list[Client]) -> None:
@@ -174,7 +174,7 @@ class Daemon:
         return self.servers[pid]
 
     def server_for(self, uid: int, address: tuple[str, str]) -> Server | None:
-        """None: the client waits until another user's clients are gone."""
+        """Return the server of a client; None while it waits for the clients of another user."""
         name = address[0]
         if self.options.protocol == 3:
             name = name or f"uid_{uid}"
@@ -225,7 +225,7 @@ class Daemon:
         return next((partition for partition in self.partitions if rest and partition.id == rest), None)
 
     def view(self, server: Server, limits: Limits, wanted: dict[str, Any]) -> list[str]:
-        """What a client sees of its GPUs: a line for each, as in the table, with the limit of its memory."""
+        """Return the GPUs as a client sees them: a line for each, as in the table, with the limit of its memory."""
         percentage = min([limits.percentage, *([float(wanted["percentage"])] if wanted["percentage"] else [])])
         own = [pair.partition("=") for pair in wanted["memory"].split(",") if pair]
         devices = visible(server.devices, wanted["visible"] if wanted["visible"] != "-" else None)
@@ -271,7 +271,7 @@ class Daemon:
         """Read a configuration; protocol 2 has none."""
 
     def command(self, arguments: list[str], uid: int) -> list[str]:
-        """A command of protocol 3."""
+        """Run a command of protocol 3."""
         raise Refused(f"Unknown command of user {uid}: {' '.join(arguments)}")
 
     def server(self, word: str) -> Server:
@@ -426,18 +426,18 @@ class Daemon:
         self.done = True
         return []
 
-    def do_imitated_client(self, uid: str, pid: str, *command: str) -> list[str]:
+    def do_fake_client(self, uid: str, pid: str, *command: str) -> list[str]:
         server = self.server_for(int(uid), ("", ""))
         if server is None:
             raise Refused("waiting")
         self.clients.append(Client(int(pid), server.pid, " ".join(command) or "train"))
         return [str(server.pid)]
 
-    def do_imitated_exit(self, pid: str) -> list[str]:
+    def do_fake_exit(self, pid: str) -> list[str]:
         self.leave([client for client in self.clients if client.pid == int(pid)])
         return []
 
-    def do_imitated_fault(self, server: str, _pid: str) -> list[str]:
+    def do_fake_fault(self, server: str, _pid: str) -> list[str]:
         found = self.server(server)
         found.status = "FAULT"
         for client in self.of(found):

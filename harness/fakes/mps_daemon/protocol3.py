@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The imitated control daemon of MPS (mps_control.py) on protocol 3: named servers, namespaces, a configuration file."""
+"""The fake control daemon of MPS (control.py) on protocol 3: named servers, namespaces, a configuration file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.fakes.mps_daemon.state import CHUNK_SMS, Limits, Refused, Server, f
 
 
 class Daemon3(Daemon):
-    """One that speaks protocol 3 alone."""
+    """A daemon of protocol 3."""
 
     def apply(self, path: str) -> None:
         import tomllib  # Python 3.11; only this protocol has it
@@ -35,7 +35,7 @@ class Daemon3(Daemon):
         server = self.create(name, int(table.get("uid", os.getuid())), table.get("allowed_devices"))
         server["limits"]["default"] = limits_of(table)
         for space, values in table.get("namespaces", {}).items():
-            # What a namespace does not say it does not have: the server's limits are those of `default`.
+            # A namespace has only its own limits: those of the server are of its `default`.
             self.namespace(name, space, limits_of(values))
         for device in table.get("devices", []):
             gpu = find(self.devices, device["uuid"])
@@ -79,7 +79,7 @@ class Daemon3(Daemon):
         shown_rows = lines if form.endswith(",noheader") else [header, *lines]
         return [joint.join(map(str, row)) for row in shown_rows]
 
-    def known(self, name: str) -> dict[str, Any]:
+    def configured_server(self, name: str) -> dict[str, Any]:
         if name not in self.configured:
             raise Refused(f"Server '{name}' does not exist")
         return self.configured[name]
@@ -93,7 +93,7 @@ class Daemon3(Daemon):
         return []
 
     def on_server_delete(self, rest: list[str], flags: dict[str, str], _uid: int) -> list[str]:
-        self.known(rest[0])
+        self.configured_server(rest[0])
         process = self.process(rest[0])
         if process and self.of(process) and "force" not in flags:
             raise Refused(f"Server '{rest[0]}' has active clients")
@@ -104,7 +104,7 @@ class Daemon3(Daemon):
         return []
 
     def on_server_set(self, rest: list[str], flags: dict[str, str], _uid: int) -> list[str]:
-        self.known(rest[0])
+        self.configured_server(rest[0])
         return self.on_namespace_set(["default"], {**flags, "server": rest[0]}, _uid)
 
     def on_server_get(self, rest: list[str], _flags: dict[str, str], _uid: int) -> list[str]:
@@ -112,7 +112,7 @@ class Daemon3(Daemon):
         return [str(row[rest[1]])]
 
     def server_row(self, name: str) -> dict[str, object]:
-        server, process = self.known(name), self.process(name)
+        server, process = self.configured_server(name), self.process(name)
         devices = "all" if server["devices"] is None else ";".join(gpu.uuid for gpu in server["devices"])
         status = "Exited" if server["bad"] else "Ready"
         row = {"name": name, "uid": server["uid"], "pid": process.pid if process else "-", "status": status}
@@ -124,12 +124,12 @@ class Daemon3(Daemon):
         return [header, *([row[key] for key in header] for row in rows)]
 
     def on_namespace_create(self, rest: list[str], flags: dict[str, str], _uid: int) -> list[str]:
-        self.known(flags["server"])
+        self.configured_server(flags["server"])
         self.namespace(flags["server"], rest[0], Limits())
         return []
 
     def on_namespace_set(self, rest: list[str], flags: dict[str, str], _uid: int) -> list[str]:
-        limits = self.known(flags["server"])["limits"].get(rest[0])
+        limits = self.configured_server(flags["server"])["limits"].get(rest[0])
         if limits is None:
             raise Refused(f"Namespace '{rest[0]}' does not exist")
         changed = limits_of({key.replace("-", "_"): value for key, value in flags.items()})
@@ -146,7 +146,7 @@ class Daemon3(Daemon):
         return [str(self.namespace_row(server, name)[key])]
 
     def namespace_row(self, server: str, name: str) -> dict[str, object]:
-        limits = self.known(server)["limits"].get(name)
+        limits = self.configured_server(server)["limits"].get(name)
         if limits is None:
             raise Refused(f"Namespace '{name}' does not exist")
         memory = shown(limits.memory["*"]) if limits.memory else "-"
@@ -156,7 +156,9 @@ class Daemon3(Daemon):
 
     def on_namespace_list(self, _rest: list[str], flags: dict[str, str], _uid: int) -> list[list[Any]]:
         servers = [flags["server"]] if "server" in flags else list(self.configured)
-        rows = [self.namespace_row(server, name) for server in servers for name in self.known(server)["limits"]]
+        rows = [
+            self.namespace_row(server, name) for server in servers for name in self.configured_server(server)["limits"]
+        ]
         header = ["name", "server", "server-status", "pinned-memory-limit", "active-thread-percentage"]
         header += ["client-priority", "pipe-directory"]
         return [header, *([row[key] for key in header] for row in rows)]

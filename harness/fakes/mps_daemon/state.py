@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the imitated control daemon of MPS (mps_control.py) knows of GPUs, limits, servers and clients."""
+"""GPUs, limits, servers and clients of the fake control daemon of MPS (control.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Gpu:
 
 def read_table() -> list[Gpu]:
     try:
-        with open(os.environ.get("RIGWRIGHT_IMITATED_CUDA", TABLE), encoding="utf-8") as file:
+        with open(os.environ.get("RIGWRIGHT_FAKE_CUDA", TABLE), encoding="utf-8") as file:
             rows = [line.split(maxsplit=3) for line in file if line.strip()]
     except OSError:
         return []
@@ -37,7 +37,7 @@ def read_table() -> list[Gpu]:
 
 
 def visible(gpus: list[Gpu], wanted: str | None) -> list[Gpu]:
-    """As CUDA_VISIBLE_DEVICES has it: what comes after a name of no GPU is not seen."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names; a name of no GPU hides all after it."""
     if wanted is None:
         return gpus
     devices = []
@@ -61,7 +61,7 @@ def size(text: str) -> int | None:
 
 
 def shown(bytes_: int) -> str:
-    """How the daemon tells a limit: whole GiB from one on, rounded down."""
+    """Return a limit as the daemon reports it: from one GiB on in whole GiB, rounded down."""
     return f"{bytes_ // SIZES['G']}G" if bytes_ >= SIZES["G"] else f"{bytes_ // MIB}M"
 
 
@@ -105,7 +105,7 @@ class Partition:
 
 
 class Refused(Exception):
-    """What the daemon answers instead."""
+    """The daemon refuses; the text is its answer."""
 
 
 @dataclass

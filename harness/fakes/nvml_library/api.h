@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* What the files of the imitated library share: shapes of functions, and structures of NVML's that several of them know. */
+/* Shared by the files of the fake library: shapes of functions, and structures of NVML. */
 #ifndef API_H
 #define API_H
 #include "state.h"

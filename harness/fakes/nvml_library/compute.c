@@ -103,7 +103,7 @@ static int compute_instances(const Handle *instance, Instance *list)
 	char prefix[24];
 
 	snprintf(prefix, sizeof prefix, "ci.%u.", instance->gi);
-	return instances(instance->gpu, prefix, list); /* the compute instance's id stands in .id */
+	return instances(instance->gpu, prefix, list); /* the compute instance's id is in .id */
 }
 
 static int is_free(const Instance *list, int found, Placement at)

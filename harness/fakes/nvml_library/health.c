@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* What tells of a GPU's health: counters, rows, pages; and NVML's field values. */
+/* The health of a GPU: counters, rows, pages; and NVML's field values. */
 #include "api.h"
 #include <time.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* What ends a state: a reset, a driver that is loaded anew. Not NVML's: for the harness, nvidia-smi and the boot of an imitated machine. */
+/* A reset, and a new load of the driver. These functions are not NVML's: the harness, nvidia-smi and the boot of a fake machine call them. */
 #include "mig.h"
 
 static void drop(int gpu, const char *prefix)
@@ -31,7 +31,7 @@ static void move(int gpu, const char *target, const char *source)
 		set_gpu_fact(gpu, value, "%s", target);
 }
 
-/* The GPU starts anew: pending modes come into effect, what counts since then counts from 0, and nothing is divided. */
+/* The GPU starts again: pending modes come into effect, counters since the start are 0, and nothing is divided. */
 static void start_gpu(int gpu)
 {
 	drop(gpu, "gi");
@@ -58,7 +58,7 @@ int rigwright_reset(int gpu)
 	return SUCCESS;
 }
 
-/* The driver is loaded anew: by a reboot, or else by hand while the machine goes on. */
+/* The driver is loaded again: by a reboot, or by hand while the machine runs. */
 int rigwright_load_driver(int reboots)
 {
 	const char *library;
@@ -83,7 +83,7 @@ int rigwright_load_driver(int reboots)
 		move(gpu, "power.limit", "power.default");
 		if (was_lost)
 			set_gpu_fact(gpu, "1", "lost");
-		if (gpu_fact(gpu, "dead")) /* it does not start: the driver leaves it, and NVML does not count it */
+		if (gpu_fact(gpu, "dead")) /* it does not start: the driver leaves it out, and NVML does not count it */
 			set_gpu_fact(gpu, "1", "absent");
 	}
 	return SUCCESS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * MIG in the imitated library: the mode, profiles, placements, GPU instances. What is in those is in compute.c.
+ * MIG in the fake library: the mode, profiles, placements, GPU instances. Compute instances are in compute.c.
  *
  *     mig.profile.<n>.*               what the model offers; <n> is NVML_GPU_INSTANCE_PROFILE_*, the profile's `id` is another number
  *     gi.<id>=<n> <start> <size>      the GPU instances, in memory slices
@@ -50,7 +50,7 @@ int nvmlDeviceGetMigMode(Device device, unsigned *current, unsigned *pending)
 	return result;
 }
 
-/* Succeeds when the mode is noted. Whether it is in effect stands in the status: that is NVML's trap, and it is kept. */
+/* Succeeds when the mode is recorded. The status says whether it is in effect: the trap is NVML's, and the fake keeps it. */
 int nvmlDeviceSetMigMode(Device device, unsigned mode, int *status)
 {
 	u64 current;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * An imitation of libcuda.so.1: what a program needs to tell whether it runs under MPS, and what MPS leaves it.
- * A GPU is a line of the table RIGWRIGHT_IMITATED_CUDA: uuid, SMs, MiB, name. Under a daemon (mps_control.py) the lines come from there,
+ * A fake of libcuda.so.1: enough for a program to find out whether it runs under MPS, and what MPS leaves it.
+ * A GPU is a line of the table RIGWRIGHT_FAKE_CUDA: uuid, SMs, MiB, name. Under a daemon (mps_daemon) the lines come from there,
  * each with the limit of memory that holds for this client.
  */
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void add(const char *line, int limited) {
 }
 
 static void read_table(void) {
-    const char *path = getenv("RIGWRIGHT_IMITATED_CUDA"), *wanted = getenv("CUDA_VISIBLE_DEVICES");
+    const char *path = getenv("RIGWRIGHT_FAKE_CUDA"), *wanted = getenv("CUDA_VISIBLE_DEVICES");
     FILE *file = fopen(path ? path : TABLE, "r");
     char line[256];
     if (!file) return;
@@ -121,7 +121,7 @@ int cuDeviceGetName(char *name, int length, int device) {
     return SUCCESS;
 }
 
-/* The 16 bytes of a UUID, without the dashes and what stands before it. */
+/* The 16 bytes of a UUID, without its prefix and dashes. */
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
     if (device < 0 || device >= count) return INVALID_DEVICE;
     const char *text = strchr(gpus[device].uuid, '-');

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * An imitation of nvidia-smi, on the imitated NVML: what programs and people ask of it.
+ * A fake of nvidia-smi, on the fake NVML: the commands that programs and people use.
  *
  *     nvidia-smi -L
  *     nvidia-smi -q -x [-i <index, uuid or address>]
  *     nvidia-smi --gpu-reset [-i ...]
  *     nvidia-smi compute-policy -l | --set-timeslice=<0..3> [-i ...]
  *
- * Anything else is refused: nothing is printed that the real program would print otherwise.
+ * It refuses all other commands: it never prints what the real program would print otherwise.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int (*nvml(const char *name))()
 	int (*function)() = (int (*)())dlsym(library, name);
 
 	if (!function) {
-		fprintf(stderr, "nvidia-smi (imitated): no %s\n", name);
+		fprintf(stderr, "nvidia-smi (fake): no %s\n", name);
 		exit(12);
 	}
 	return function;
@@ -739,7 +739,7 @@ int main(int argc, char **argv)
 			what = NOTHING, argument = argc;
 	}
 	if (what == NOTHING || (what == QUERY && !xml) || (what == POLICY && !listed && !timeslice)) {
-		fprintf(stderr, "nvidia-smi (imitated) knows: -L, -q -x, --gpu-reset, compute-policy -l, compute-policy --set-timeslice=N; -i\n");
+		fprintf(stderr, "nvidia-smi (fake) knows: -L, -q -x, --gpu-reset, compute-policy -l, compute-policy --set-timeslice=N; -i\n");
 		return 2;
 	}
 	library = dlopen("libnvidia-ml.so.1", RTLD_NOW);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * An imitation of NVIDIA's management library, libnvidia-ml.so.1. Types, names and results are those of its API reference (nvml.h of
- * version 13). What is not imitated is not exported, so that a binding says FUNCTION_NOT_FOUND instead of hearing an invented answer.
+ * A fake of NVIDIA's management library, libnvidia-ml.so.1. Types, names and results are those of its API reference (nvml.h of
+ * version 13). It exports no other function, so that a binding says FUNCTION_NOT_FOUND and never gets an invented answer.
  *
- * What a GPU answers stands in the state (state.c). The other files connect answers: links.c, use.c, modes.c with ranges and pending modes,
+ * The answers of a GPU are in the state (state.c). The other files connect answers: links.c, use.c, modes.c with ranges and pending modes,
  * health.c, mig.c and compute.c with who is in the way. Every function first enters the call, which knows errors that tests inject, lost GPUs, permissions and the library's users.
  */
 #include "api.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * The state of the imitated machine: one text file of `key=value` lines, sorted by key, which separate processes share.
+ * The state of the fake machine: one text file of `key=value` lines, sorted by key, which separate processes share.
  *
  *     !serial=000000000007         counts the versions of the file: a process reads it again only when this has changed
  *     driver.module=580.159.04     ...
  *     gpu.0.power.limit=700000
  *     ~end=000000000007            the last line: without it, or with another number, the file is half-written
  *
- * What a GPU can do and what has been done to it stand side by side, since to NVML both are answers. A fact that is not there is one
+ * The file has the abilities of a GPU and its current settings, since to NVML both are answers. A missing fact is one
  * that the card does not have: NOT_SUPPORTED, never 0. `!15` in place of a value is NVML's error of that number.
  *
  * A reader needs no lock: the file is only ever replaced whole. A writer holds `<file>.lock` from before it reads until it has written.
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #ifndef STATE_FILE
-#define STATE_FILE "/lib/firmware/nvidia/" DRIVER "/gsp_imitated.bin" /* where containers with a GPU get to see it as well */
+#define STATE_FILE "/lib/firmware/nvidia/" DRIVER "/gsp_imitated.bin" /* containers with a GPU see it there too */
 #endif
 #define SERIAL "!serial="
 #define END "~end="
@@ -91,7 +91,7 @@ static const char *keep(const char *text)
 
 static int complain(const char *what)
 {
-	static const char start[] = "imitated NVML: ";
+	static const char start[] = "fake NVML: ";
 
 	if (write(2, start, sizeof start - 1) < 0 || write(2, path, strlen(path)) < 0 || write(2, what, strlen(what)) < 0)
 		return UNKNOWN;
@@ -147,7 +147,7 @@ static int load(void)
 	}
 	if (count < 2 || strcmp(facts[0].key, "!serial") != 0 || strlen(facts[0].value) != DIGITS ||
 	    strcmp(facts[count - 1].key, "~end") != 0 || strcmp(facts[0].value, facts[count - 1].value) != 0)
-		return forget(), complain(" is half-written: write it anew\n");
+		return forget(), complain(" is half-written: write it again\n");
 	return SUCCESS;
 }
 
@@ -332,7 +332,7 @@ Handle *handle_of(int kind, int gpu, unsigned gi, unsigned ci)
 	return handle;
 }
 
-/* Whether a program may open a device. Of an imitated one no driver answers (ENXIO), and only the kernel's own checks are made. */
+/* Whether a program may open a device. A fake one has no driver (ENXIO), so that only the kernel's own checks run. */
 static int try_open(const char *node)
 {
 	int file = open(node, O_RDWR | O_CLOEXEC);
@@ -370,7 +370,7 @@ int users_of_library(int change)
 	return users += change;
 }
 
-/* What stands in the way of any call before the GPUs are looked at. */
+/* The errors of any call, before it reads the GPUs. */
 static int ready(int needs)
 {
 	const char *module = fact("driver.module"), *library = fact("driver.library");
@@ -418,7 +418,7 @@ static int is_named(const char *wanted, const char *function, int writes)
 	       (!*function || strncmp(function, "_v", 2) == 0 || strcmp(function, "WithFlags") == 0);
 }
 
-/* What a test wants of this call: `fail.<n>=<function> <gpu or -1> <calls to skip> <times, 0: for ever> <result> <activation or -1>` */
+/* The error that a test injects into this call: `fail.<n>=<function> <gpu or -1> <calls to skip> <times, 0: for ever> <result> <activation or -1>` */
 static int injected(Call *call, const char *function, const Handle *handle, int needs)
 {
 	int position, gpu, result, activation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* The one state of the imitated machine, and how every function of the library gets at it. See state.c. */
+/* The one state of the fake machine, and the access of every function of the library to it. See state.c. */
 #ifndef STATE_H
 #define STATE_H
 #include <stddef.h>

@@ -1,7 +1,6 @@
-"""GPUs that are shared as declared, now and after a reboot; and a card that cannot be what is asked.
+"""GPUs that are shared as declared, now and after a reboot; and impossible requests.
 
-The GPUs are imitated (harness/fakes/gpu_hosts.py): kernel, NVML and nvidia-smi. Modules, units, what these run at boot, and nvidia-ml-py
-are the real ones.
+The GPUs are fakes (harness/fakes/gpu_hosts.py): kernel, NVML and nvidia-smi. Modules, units, their boot programs and nvidia-ml-py are real.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ UNIT = "rigwright-gpu-mode.service"
 
 
 def facts(target: Machine) -> dict[str, str]:
-    """What the imitated cards have, by name."""
+    """Return the facts of the fake cards, by name."""
     (path,) = state()
     return dict(line.split("=", 1) for line in target.must(f"cat {path}").splitlines() if "=" in line)
 
@@ -46,10 +45,10 @@ def test_cards_are_as_declared(verified: Verified, targets: list[Machine]) -> No
 
 
 @pytest.mark.both_releases
-def test_what_a_reboot_takes_is_brought_back_by_the_unit(verified: Verified, targets: list[Machine]) -> None:
+def test_unit_restores_the_modes_after_a_reboot(verified: Verified, targets: list[Machine]) -> None:
     for target in targets:
         assert target.must(f"systemctl is-enabled {UNIT}") == "enabled\n"
-        # As the driver begins.
+        # The state of a driver after its start.
         target.put(state())
         assert limits(target) == ["450000", "450000"]
         target.must(f"systemctl restart {UNIT}", seconds=120)
@@ -59,7 +58,7 @@ def test_what_a_reboot_takes_is_brought_back_by_the_unit(verified: Verified, tar
         assert found["gpu_sharing.declared"] == "pass", found
 
 
-def test_what_somebody_else_has_set_is_told_and_mended(
+def test_setting_of_another_program_is_reported_and_fixed(
     applied: Apply, verified: Verified, targets: list[Machine]
 ) -> None:
     for target in targets:
@@ -71,10 +70,10 @@ def test_what_somebody_else_has_set_is_told_and_mended(
         assert target.must("nvidia-smi compute-policy -l").count("Long") == 2
 
 
-def test_a_choice_that_does_not_fit_is_a_warning(applied: Apply, targets: list[Machine]) -> None:
-    told = applied({"gpu_sharing_gpus": [{"device": "all", "users": "strangers", "persistence": True}]})
+def test_unfit_choice_is_a_warning(applied: Apply, targets: list[Machine]) -> None:
+    result = applied({"gpu_sharing_gpus": [{"device": "all", "users": "strangers", "persistence": True}]})
     for target in targets:
-        assert told.findings(target.host.name)["gpu_sharing.gpu0"] == "warn"
+        assert result.findings(target.host.name)["gpu_sharing.gpu0"] == "warn"
     applied()
 
 
@@ -92,7 +91,7 @@ def test_mig_on_a_geforce_is_refused_and_nothing_is_changed(apply: Apply, target
 
 @pytest.fixture
 def with_mig(applied: Apply, targets: list[Machine]) -> Iterator[None]:
-    """The cards are two H100 80GB for the time of a test."""
+    """Replace the cards by two H100 80GB for a test."""
     for target in targets:
         target.put(fake_gpu_host.table(fake_gpu_host.gpus(["2330", "2330"])))
     yield
@@ -103,13 +102,11 @@ def with_mig(applied: Apply, targets: list[Machine]) -> Iterator[None]:
 
 
 def instances(target: Machine) -> list[str]:
-    """MIG devices as nvidia-smi lists them: profile and UUID."""
+    """Return profile and UUID of the MIG devices that nvidia-smi lists."""
     return re.findall(r"MIG (\S+) .*UUID: (MIG-\S+)\)", target.must("nvidia-smi -L"))
 
 
-def test_a_card_is_divided_and_is_divided_again_after_a_reboot(
-    applied: Apply, targets: list[Machine], with_mig: None
-) -> None:
+def test_mig_layout_is_restored_after_a_reboot(applied: Apply, targets: list[Machine], with_mig: None) -> None:
     mig = {"mode": "enabled", "layout": [{"profile": "3g.40gb"}, {"profile": "1g.10gb", "count": 3}]}
     cards = {"gpu_sharing_gpus": [{"device": GPUS[0]["uuid"], "users": "strangers", "mig": mig}]}
 
@@ -131,7 +128,7 @@ def test_a_card_is_divided_and_is_divided_again_after_a_reboot(
 
 @pytest.fixture
 def mps(applied: Apply, targets: list[Machine]) -> Iterator[None]:
-    """The driver has its MPS, which is imitated as well."""
+    """Add the fake MPS to the driver."""
     files = fake_mps.files([gpu["uuid"] for gpu in GPUS])
     cuda = f"{fake_gpu_host.LIBRARIES}/libcuda.so.{fake_gpu_host.DRIVER}"
     # Behind its link, as the driver has it.
@@ -146,12 +143,12 @@ def mps(applied: Apply, targets: list[Machine]) -> Iterator[None]:
 
 
 def limit(target: Machine) -> str:
-    """What the daemon of the team says of itself."""
+    """Return the percentage that the daemon of the team reports."""
     ask = "echo get_default_active_thread_percentage | CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps/vision nvidia-cuda-mps-control"
     return target.must(ask, user="owner").strip()
 
 
-def test_a_daemon_of_mps_has_its_limits_also_after_it_died(applied: Apply, targets: list[Machine], mps: None) -> None:
+def test_mps_daemon_has_its_limits_after_a_crash(applied: Apply, targets: list[Machine], mps: None) -> None:
     daemon = {"name": "vision", "user": "owner", "active_thread_percentage": 50, "memory_limits": {"all": "4G"}}
     cards = {"gpu_sharing_gpus": [{"device": "all", "users": "team", "jobs": "small", "mps": [daemon]}]}
 

@@ -20,9 +20,7 @@ MODULE_RUNS = int(os.environ.get("MODULE_RUNS", "4"))
 
 # Changes that check mode cannot know of, by role: a pattern of their lines in `changes`, and the reason.
 BEYOND_CHECK_MODE: dict[str, dict[str, str]] = {
-    "gpu_sharing": {
-        r"^Set the modes of the GPUs: ": "NVML is asked through nvidia-ml-py, which a fresh host does not have yet"
-    },
+    "gpu_sharing": {r"^Set GPU modes: ": "NVML is asked through nvidia-ml-py, which a fresh host does not have yet"},
 }
 
 # Roles after which no unit runs, or starts at boot, that did not before, also of packages that stay.

@@ -118,9 +118,6 @@ class NvmlError(Exception):
         """Return the keys of a module's result."""
         return {"nvml_error": self.name, "function": self.function, "next_step": self.next_step}
 
-    # Until _gpu/mig and _gpu/mode use the new name.
-    told = as_result  # kept: of old callers
-
 
 class Refusal(Exception):
     """A request that is refused before anything is written. The text names the parameter, the possible values, and the remedy."""

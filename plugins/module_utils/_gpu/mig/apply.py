@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is asked of a GPU becomes a plan, and a plan becomes true or is taken back."""
+"""Plan the changes of one GPU, and apply a plan as a transaction."""
 
 from __future__ import annotations
 
@@ -44,9 +42,9 @@ UNCHANGED = "unchanged"
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What one GPU should be. ``layout``: None leaves the instances as they are; an empty one means none.
+    """The requested mode and layout of one GPU. ``layout``: None leaves the instances as they are; an empty one removes all.
 
-    ``optional``: all GPUs are meant, so that one without MIG is left as it is.
+    ``optional``: the request is for all GPUs, so that one without MIG is left as it is.
     """
 
     mode: str = UNCHANGED
@@ -62,7 +60,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What has to be done to one GPU. ``mode``: the one to set, None for none; ``open_``: its profiles are told only with MIG on."""
+    """The changes of one GPU. ``mode``: the mode to set, or None; ``open_``: the card reports its profiles only with MIG on."""
 
     state: State
     request: Request
@@ -76,11 +74,11 @@ class Plan:
     def changed(self) -> bool:
         return bool(self.mode or self.steps)
 
-    def told(self) -> list[str]:
-        """In words, in the order in which it is done."""
+    def descriptions(self) -> list[str]:
+        """Return the changes as text, in the order in which they are made."""
         mode = [f"MIG {self.mode}"] if self.mode else []
-        steps = [step.told() for step in self.steps]
-        later = ["the layout, once the card tells its profiles"] if self.open_ else []
+        steps = [step.description() for step in self.steps]
+        later = ["the layout, once the card reports its profiles"] if self.open_ else []
         return steps + mode if self.mode == DISABLED else mode + steps + later
 
 
@@ -93,10 +91,10 @@ class CardBusy(Exception):
 
 
 def plan(state: State, request: Request) -> Plan:
-    """Pure: what has to be done so that a GPU becomes what is asked.
+    """Plan the changes from the state of a GPU to the request; pure.
 
-    :raises Refusal: it cannot.
-    :raises CardBusy: processes are in the way.
+    :raises Refusal: the card cannot meet the request.
+    :raises CardBusy: processes block the change.
     """
     _refuse_unfit(state, request)
     if state.mode is None:
@@ -104,10 +102,10 @@ def plan(state: State, request: Request) -> Plan:
     mode = plan_mode(state.mode, state.pending or state.mode, request.mode, state.resetless, request.allow_reset)
     target = state.mode if request.mode == UNCHANGED else request.mode
     resets = mode.write and not state.resetless and state.mode != target
-    if target == ENABLED and request.layout is not None and state.profiles:
-        # Before a reset is asked for, or anything is written.
-        refuse_impossible(state.profiles, expand(request.layout, state.profiles))
     if mode.needs != "none":
+        if target == ENABLED and request.layout is not None and state.profiles:
+            # No reset helps a layout for which the card has no room.
+            refuse_impossible(state.profiles, expand(request.layout, state.profiles))
         return Plan(state, request, needs=mode.needs)
     steps: list[Step] = []
     open_ = False
@@ -139,24 +137,24 @@ def _refuse_unfit(state: State, request: Request) -> None:
     wants_mig = request.mode == ENABLED or (request.mode == UNCHANGED and request.layout)
     if wants_mig and (state.compute_mode or "").startswith("exclusive"):
         raise Refusal(
-            f"{state.label} is in compute mode {state.compute_mode}, which MIG does not go with: "
+            f"{state.label} is in compute mode {state.compute_mode}, which excludes MIG: "
             "set it to default first (gpu_mode, compute_mode: default)"
         )
 
 
 class Failed(Exception):
-    """A plan did not come true. ``now`` is None where the GPU no longer tells what it is; ``restored``: it is as it was."""
+    """A plan failed. ``now`` is None if the GPU no longer answers; ``restored``: the GPU is as it was before."""
 
     def __init__(self, before: State, now: State | None, cause: Exception, done: list[str], problem: str = "") -> None:
         self.before, self.now, self.cause, self.done, self.problem = before, now, cause, done, problem
         self.restored = not problem
-        outcome = "everything was put back as it was" if self.restored else f"putting it back failed too: {problem}"
+        outcome = "everything was restored" if self.restored else f"the restore failed too: {problem}"
         steps = f" after {', '.join(done)}" if done else ""
         super().__init__(f"{before.label}: {cause}{steps}; {outcome}")
 
-    def told(self) -> dict[str, t.Any]:
-        """Both states, for the result."""
-        error = self.cause.told() if isinstance(self.cause, NvmlError) else {"nvml_error": None}
+    def as_result(self) -> dict[str, t.Any]:
+        """Return both states, for the result."""
+        error = self.cause.as_result() if isinstance(self.cause, NvmlError) else {"nvml_error": None}
         return {
             **error,
             "restored": self.restored,
@@ -166,14 +164,14 @@ class Failed(Exception):
 
 
 class NotAsPlanned(Exception):
-    """Every call succeeded, and the GPU is not what was asked."""
+    """All calls succeeded, but the GPU differs from the request."""
 
 
 def apply(device: Device, plan_: Plan, reset: t.Callable[[], None] | None = None) -> State:
-    """Carry a plan out as a transaction.
+    """Apply a plan as a transaction.
 
-    :param reset: resets the GPU, once the driver has taken a new mode and wants one; only where the user allows it.
-    :raises Failed: it did not come true; what was done is undone, as far as the GPU let it.
+    :param reset: resets the GPU after a change of mode that needs it; only where the user allows it.
+    :raises Failed: a step failed; the steps before it are reverted as far as possible.
     """
     done: list[str] = []
     try:
@@ -204,14 +202,14 @@ def _carry_out(device: Device, plan_: Plan, reset: t.Callable[[], None] | None, 
 
 
 def run_steps(device: Device, steps: t.Sequence[Step], done: list[str]) -> None:
-    """One call after the other; what succeeded is added to *done*."""
+    """Run the steps in order, and add each that succeeded to *done*."""
     settled: dict[tuple[str, int], list[Compute]] = {}
     for number, step in enumerate(steps):
         place = (step.profile, step.start)
         if step.action == CREATE_COMPUTE and place in settled:
             step = dataclasses.replace(step, compute=settled[place].pop(0))
         device.take(step)
-        done.append(step.told())
+        done.append(step.description())
         if step.action == CREATE:
             inner = [
                 later.compute
@@ -243,7 +241,7 @@ def _verify(after: State, plan_: Plan) -> None:
     wanted: t.Sequence[Wanted] = expand(plan_.request.layout, after.profiles)
     if not meets(after.layout, wanted):
         raise NotAsPlanned(
-            f"the instances are not those asked for: {'; '.join(slot_map(after.profiles, after.layout))}"
+            f"the instances differ from the request: {'; '.join(slot_map(after.profiles, after.layout))}"
         )
 
 
@@ -261,13 +259,13 @@ def _restore(device: Device, before: State, reset: t.Callable[[], None] | None) 
             run_steps(device, rollback(now.layout, before.layout), [])
         now = device.read()
     except (NvmlError, Busy) as error:
-        return _last_look(device, now), str(error)
+        return _reread(device, now), str(error)
     if (now.mode, now.pending) != (before.mode, before.pending):
         return now, f"MIG is {now.mode} (pending: {now.pending}) and was {before.mode} (pending: {before.pending})"
-    return now, "" if same_places(now.layout, before.layout) else "the instances are not those that were there"
+    return now, "" if same_places(now.layout, before.layout) else "the instances differ from those before"
 
 
-def _last_look(device: Device, now: State | None) -> State | None:
+def _reread(device: Device, now: State | None) -> State | None:
     try:
         return device.read()
     except NvmlError:

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What ``rigwright-gpu-mig.service`` runs: brings GPUs to what gpu_mig has declared for them. It needs no Ansible."""
+"""The program of ``rigwright-gpu-mig.service``: it restores the MIG layouts that gpu_mig has declared. It needs no Ansible."""
 
 from __future__ import annotations
 
@@ -18,19 +16,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, wait_for_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
-# The name under which a module asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
+# The boot program of gpu_mig, by name. The module imports this file, so that Ansible sends it to the host.
 PROGRAM = "_gpu.mig.boot"
 
 
 class Host:
-    """What a run wants of AnsibleModule."""
+    """The part of AnsibleModule that a run uses."""
 
     check_mode = False
 
     def run_command(self, command: list[str], check_rc: bool = False, **_options: bool) -> tuple[int, str, str]:
         """Run a program.
 
-        :raises Refusal: the program is not there, or has failed where it must not.
+        :raises Refusal: the program is missing, or it failed and *check_rc* is set.
         """
         try:
             done = subprocess.run(  # pylint: disable=ansible-bad-function
@@ -43,40 +41,40 @@ class Host:
         return done.returncode, done.stdout, done.stderr
 
     def warn(self, text: str) -> None:
-        say(text)
+        log(text)
 
 
-def say(text: str) -> None:
-    """To the journal."""
+def log(text: str) -> None:
+    """Write a line to the journal."""
     os.write(1, f"{text}\n".encode())
 
 
-def bring_back(params: dict[str, t.Any], root: str) -> None:
-    """One GPU, which is a transaction of its own.
+def restore(params: dict[str, t.Any], root: str) -> None:
+    """Restore one GPU, as a transaction of its own.
 
-    :raises Refusal: also where MIG could not be brought about without what was not allowed.
+    :raises Refusal: the GPU cannot meet its declaration, or only with a reset that is not allowed.
     """
     with Nvml() as nvml:
         result = mig_run.run(t.cast("t.Any", Host()), nvml, params, PROGRAM, root)
     for row in result["gpus"]:
-        say(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
+        log(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
         if row["needs"] != "none":
             raise Refusal(f"MIG is {row['mode']}, and a change needs {row['needs']}, which allow_reset does not allow")
 
 
 def main(root: str = "/") -> int:
-    """Each GPU for itself: one that does not come back is no reason to leave the others."""
+    """Restore all declared GPUs; a failure of one does not stop the others."""
     status = 0
     try:
         declared = boot.read_declared(Tree(root), mig_run.NAME)
         wait_for_driver()
     except (NvmlError, Refusal) as error:
-        say(str(error))
+        log(str(error))
         return 1
     for uuid, params in declared.items():
         try:
-            bring_back(params, root)
+            restore(params, root)
         except (NvmlError, Refusal, mig_run.Stopped) as error:
-            say(f"{uuid}: {error}")
+            log(f"{uuid}: {error}")
             status = 1
     return status

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""MIG as NVML tells it, and the calls that change it, one each."""
+"""Read the MIG state of a GPU from NVML, and make single changes."""
 
 from __future__ import annotations
 
@@ -42,9 +40,9 @@ _PROCESSES = (
     "nvmlDeviceGetGraphicsRunningProcesses",
     "nvmlDeviceGetMPSComputeRunningProcesses",
 )
-# What a driver says to the number of a profile that it, or the card, does not have.
+# The errors for the number of a profile that the driver or the card does not have.
 _NO_PROFILE = ("NOT_SUPPORTED", "INVALID_ARGUMENT", "NOT_FOUND")
-# NVML_GPU_INSTANCE_PROFILE_*: what tells two of the same size apart. Needed only where a driver gives both one name, as happened for A30.
+# NVML_GPU_INSTANCE_PROFILE_*: the attribute of a profile. A driver may give two profiles of one size the same name, as for A30.
 _ATTRIBUTES = {
     0x7: "+me",
     0x8: "+me",
@@ -61,7 +59,7 @@ _ATTRIBUTES = {
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """One GPU. ``mode`` is None where it has no MIG; ``profiles`` are empty where the driver does not tell them with MIG off."""
+    """The state of one GPU. ``mode``: None without MIG; ``profiles``: empty if the driver reports none with MIG off."""
 
     index: int
     uuid: str
@@ -82,12 +80,12 @@ class State:
 
 
 class Device:
-    """One GPU, by UUID: handles do not outlive a reset."""
+    """One GPU, by its UUID: handles do not outlive a reset."""
 
     def __init__(self, nvml: Nvml, uuid: str) -> None:
         self.nvml = nvml
         self.uuid = uuid
-        # They do not change while the mode does not (nvml.h).
+        # The profiles change only with the mode (nvml.h).
         self._known = Profiles()
 
     @property
@@ -97,7 +95,7 @@ class Device:
     def read(self) -> State:
         """Read mode, profiles and instances.
 
-        :raises NvmlError: it does not answer.
+        :raises NvmlError: the GPU does not answer.
         """
         nvml, card = self.nvml, self.card
         modes = nvml.ask("nvmlDeviceGetMigMode", card.handle)
@@ -121,9 +119,9 @@ class Device:
         )
 
     def _processes(self, handle: t.Any) -> list[tuple[int, int, int]]:
-        """Process, GPU instance and compute instance; a process that is in several instances keeps all of them.
+        """Read process, GPU instance and compute instance; a process in several instances has several rows.
 
-        :raises NvmlError: it is not known what runs, so that nothing may be removed.
+        :raises NvmlError: the processes are unknown, so that no instance may be removed.
         """
         versions = ("v2",) if has_wrong_processes(self.nvml.driver_version()) else ("v3", "v2")
         rows: list[t.Any] = []
@@ -183,7 +181,7 @@ class Device:
         return list(rows[: count.value])
 
     def _instances(self, handle: t.Any, profiles: Profiles) -> list[tuple[Profile, t.Any, t.Any]]:
-        """Profile, handle and info of each GPU instance."""
+        """Return profile, handle and info of each GPU instance."""
         return [
             (profile, instance, self.nvml.call("nvmlGpuInstanceGetInfo", instance))
             for profile in profiles.values()
@@ -193,7 +191,7 @@ class Device:
         ]
 
     def _compute_profiles(self, gpu_instance: t.Any) -> dict[int, t.Any]:
-        """By slices: those with the engines shared, which are all there are."""
+        """Return the compute profiles by slices. All share their engines."""
         found: dict[int, t.Any] = {}
         for number in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
             shared = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
@@ -203,7 +201,7 @@ class Device:
         return found
 
     def _compute(self, gpu_instance: t.Any, infos: t.Iterable[t.Any]) -> list[tuple[t.Any, t.Any]]:
-        """Handle and info of each compute instance."""
+        """Return handle and info of each compute instance."""
         handles = [
             compute
             for info in infos
@@ -218,7 +216,7 @@ class Device:
         return [(compute, self.nvml.call("nvmlComputeInstanceGetInfo_v2", compute)) for compute in handles]
 
     def _compute_starts(self, gpu_instance: t.Any, infos: t.Mapping[int, t.Any]) -> ComputeStarts | None:
-        """None where the driver is too old to tell."""
+        """Return the possible starts of compute instances; None if the driver is too old to report them."""
         function, kind = "nvmlGpuInstanceGetComputeInstancePossiblePlacements", pynvml.c_nvmlComputeInstancePlacement_t
         try:
             return {
@@ -233,7 +231,7 @@ class Device:
     def _layout(self, handle: t.Any, profiles: Profiles, processes: list[tuple[int, int, int]]) -> Layout:
         uuids = self._uuids(handle)
         layout = []
-        # What holds for a GPU instance holds for all of its profile.
+        # All GPU instances of a profile have the same compute profiles.
         tables: dict[str, tuple[dict[int, t.Any], ComputeStarts | None]] = {}
         for profile, gpu_instance, info in self._instances(handle, profiles):
             if profile.name not in tables:
@@ -246,7 +244,7 @@ class Device:
                     start=inner.placement.start,
                     id=inner.id,
                     uuid=uuids.get((info.id, inner.id), ""),
-                    # A process of which NVML does not tell the compute instance may be in any.
+                    # NVML does not report the compute instance of every process: such a process may be in any.
                     pids=tuple(pid for pid, gi, ci in processes if gi == info.id and ci in (inner.id, _NO_INSTANCE)),
                 )
                 for _handle, inner in self._compute(gpu_instance, infos.values())
@@ -264,7 +262,7 @@ class Device:
         return tuple(sorted(layout, key=lambda instance: instance.start))
 
     def _uuids(self, handle: t.Any) -> dict[tuple[int, int], str]:
-        """By the ids of GPU instance and compute instance. They are read, never derived."""
+        """Read the UUIDs by the ids of GPU instance and compute instance."""
         found: dict[tuple[int, int], str] = {}
         for number in range(self.nvml.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
             device = self.nvml.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
@@ -280,7 +278,7 @@ class Device:
     def set_mode(self, mode: str) -> None:
         """Set the mode of MIG.
 
-        :raises NvmlError: also when the call succeeds and the activation does not, which NVML tells apart.
+        :raises NvmlError: the call failed, or it succeeded and the activation failed: NVML has a status for each.
         """
         function = "nvmlDeviceSetMigMode"
         activation = self.nvml.call(function, self.card.handle, _MODES.index(mode))
@@ -290,7 +288,7 @@ class Device:
     def take(self, step: Step) -> None:
         """Carry out a step of a plan.
 
-        :raises NvmlError: it could not be done.
+        :raises NvmlError: the call failed.
         """
         handle, nvml, profiles = self.card.handle, self.nvml, self._known_profiles()
         if step.action == CREATE:
@@ -307,7 +305,7 @@ class Device:
             None,
         )
         if found is None:
-            # Someone else has removed it meanwhile.
+            # Another program has removed it meanwhile.
             raise NvmlError(CODES["NOT_FOUND"], "nvmlDeviceGetGpuInstances")
         if step.action == DESTROY:
             nvml.call("nvmlGpuInstanceDestroy", found)
@@ -337,7 +335,7 @@ class Device:
         self.nvml.call(function, gpu_instance, profile, ctypes.byref(place))
 
     def settle(self, profile: str, start: int, wanted: t.Sequence[int]) -> list[Compute]:
-        """Place the compute instances of a new GPU instance together: the driver, one by one, may block the last."""
+        """Place all compute instances of a new GPU instance at once: created one by one, the driver's choices may block the last."""
         handle = self.card.handle
         for instance, gpu_instance, info in self._instances(handle, self._known_profiles()):
             if (instance.name, info.placement.start) == (profile, start):

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What a MIG layout is: profiles as the card offers them, instances as they stand, and a request as a user writes it. Pure.
+"""MIG layouts: the profiles of a card, its instances, and the request of a user. Pure.
 
 A GPU instance takes memory slots ``start .. start+size-1`` of its card, and a share of the compute slices. A compute instance takes
-compute slices of its GPU instance; it is what a program sees as a device, and what has a UUID.
+compute slices of its GPU instance. Programs see it as a device, and it has a UUID.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 # The names that NVML gives (MIG user guide, "Device names"): C compute slices of a GPU instance of G slices and M GB.
 _NAME = re.compile(r"(?:MIG )?(?:(\d+)c\.)?((\d+)g\.\d+gb(?:[+-][a-z0-9]+(?:\.[a-z0-9]+)*)?)", re.IGNORECASE)
 _COMPUTE = re.compile(r"(\d+)c?")
-# Compute instances that GPU instances of so many slices can have (MIG user guide, "Compute instances").
+# Sizes of compute instances by the slices of their GPU instance (MIG user guide, "Compute instances").
 COMPUTE_SIZES = {1: (1,), 2: (1, 2), 3: (1, 2, 3), 4: (1, 2, 4), 7: (1, 2, 3, 4, 7)}
-# NVML_COMPUTE_INSTANCE_PROFILE_* of nvml.h, for cards that are to come.
+# NVML_COMPUTE_INSTANCE_PROFILE_* of nvml.h, for later cards.
 _EVERY_SIZE = (1, 2, 3, 4, 6, 7, 8)
 
 
@@ -44,7 +42,7 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class Compute:
-    """A compute instance. Without ``start`` it is one to be made, wherever the driver has room for it."""
+    """A compute instance. Without ``start`` it is to be created where the driver has room for it."""
 
     slices: int
     start: int | None = None
@@ -57,7 +55,7 @@ class Compute:
         return self.slices, self.start
 
 
-# Of a GPU instance: where compute instances of so many slices may start.
+# The possible starts of compute instances in a GPU instance, by slices.
 ComputeStarts = t.Mapping[int, tuple[int, ...]]
 
 
@@ -87,7 +85,7 @@ Layout = tuple[Instance, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """One GPU instance that is asked for; ``compute``: the slices of its compute instances, largest first."""
+    """A requested GPU instance; ``compute``: the slices of its compute instances, largest first."""
 
     profile: str
     start: int | None = None
@@ -112,7 +110,7 @@ class Profiles(dict[str, Profile]):
         rows = [[kind * profile.maximum for kind in profile.engines] for profile in self.values() if profile.engines]
         return tuple(max(kind) for kind in zip(*rows))
 
-    def told(self) -> str:
+    def description(self) -> str:
         return ", ".join(
             f"{profile.name} (at most {profile.maximum}, starts {', '.join(map(str, profile.starts))})"
             for profile in self.values()
@@ -120,14 +118,14 @@ class Profiles(dict[str, Profile]):
 
 
 def parse_name(text: str) -> tuple[int | None, str]:
-    """Compute slices, if the name has them, and the name of the GPU instance's profile.
+    """Split a profile name into compute slices, None if it has none, and the profile of the GPU instance.
 
-    :raises Refusal: it is no name of a profile.
+    :raises Refusal: the text is no profile name.
     """
     match = _NAME.fullmatch(text.strip())
     if not match:
         raise Refusal(
-            f"{text!r} is no name of a MIG profile: these are written [Cc.]Gg.Mgb[+attribute|-attribute], "
+            f"{text!r} is no name of a MIG profile: names have the form [Cc.]Gg.Mgb[+attribute|-attribute], "
             "such as 3g.71gb, 1c.3g.71gb or 1g.24gb+gfx"
         )
     return int(match.group(1)) if match.group(1) else None, match.group(2).lower()
@@ -151,7 +149,7 @@ def expand(layout: t.Sequence[t.Mapping[str, t.Any]], profiles: Profiles) -> tup
         devices_each, name = parse_name(str(entry["profile"]))
         profile = profiles.get(name)
         if profile is None:
-            raise Refusal(f"{where}.profile: this card has no {name}; it has {profiles.told()}")
+            raise Refusal(f"{where}.profile: this card has no {name}; it has {profiles.description()}")
         count, start, compute = count_of(entry), entry.get("start"), entry.get("compute_instances")
         if count < 1:
             raise Refusal(f"{where}.count: {count} is none; leave the entry out")
@@ -193,7 +191,7 @@ def _sizes(sizes: t.Sequence[int], profile: Profile, where: str) -> list[int]:
 
 
 def _compute_of(counts: t.Sequence[t.Any] | None, profile: Profile, where: str) -> tuple[int, ...]:
-    """Nothing said means one compute instance with all of it, which is what most programs want."""
+    """Return the sizes of the compute instances. The default is one with all slices, which most programs need."""
     if counts is None:
         return (profile.slices,)
     sizes = []
@@ -211,7 +209,7 @@ def _compute_of(counts: t.Sequence[t.Any] | None, profile: Profile, where: str) 
 
 
 def _pack(sizes: t.Sequence[int], room: int) -> list[tuple[int, ...]]:
-    """Compute instances in as few GPU instances as first fit, largest first, needs."""
+    """Pack compute instances into GPU instances: first fit, largest first."""
     packed: list[list[int]] = []
     for size in sorted(sizes, reverse=True):
         for item in packed:
@@ -230,7 +228,7 @@ def summary(names: t.Iterable[str]) -> str:
 
 
 def slot_map(profiles: Profiles, layout: t.Sequence[Instance]) -> list[str]:
-    """Line by line what each memory slot of the card is, for a diff that shows what moves and what stays."""
+    """Return a line for each instance and each free memory slot, for a diff that shows what moves."""
     taken = {holder.start: holder for holder in layout}
     lines, slot = [], 0
     while slot < profiles.slots:
@@ -261,7 +259,7 @@ def uuid_changes(before: t.Sequence[Instance], after: t.Sequence[Instance]) -> d
     gone = unmatched(before, kept)
     new = unmatched(after, {compute.uuid for instance in before for compute in instance.compute})
     changes: dict[str, str | None] = {}
-    # First what stands in the very place, then what is alike elsewhere.
+    # An instance in the same place comes first, then one of the same size elsewhere.
     for alike in (
         lambda instance, compute: (instance.place, compute.place),
         lambda instance, compute: (instance.profile, compute.slices),

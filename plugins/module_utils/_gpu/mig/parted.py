@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The format of nvidia-mig-parted (api/spec/v1 of its sources, 0.15), so that its configurations can be used and written. Pure."""
+"""Read and write configurations of nvidia-mig-parted (api/spec/v1 of its sources, 0.15). Pure."""
 
 from __future__ import annotations
 
@@ -24,9 +22,9 @@ _FILTER = re.compile(r"(0x[0-9a-f]{1,8})(?::(0x[0-9a-f]{1,8}))?", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a configuration says of one GPU, as the module's own parameters say it.
+    """The request of a configuration for one GPU, in the terms of the module's parameters.
 
-    ``optional``: its entry says `all`, and means the GPUs that have MIG.
+    ``optional``: the entry is for `all` GPUs, which means those with MIG.
     """
 
     mode: str
@@ -38,7 +36,7 @@ def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, t
     """Read what a configuration asks of each GPU, by index.
 
     :param devices: index and PCI ids of every GPU of the host: device and subsystem, each with the vendor in its lower half.
-    :raises Refusal: it is none of nvidia-mig-parted's, or says two things of one GPU.
+    :raises Refusal: the configuration is invalid, or has two different requests for one GPU.
     """
     unknown = [str(key) for key in config if key not in _TOP]
     if unknown:
@@ -59,7 +57,7 @@ def read(config: t.Mapping[str, t.Any], selected: str, devices: t.Mapping[int, t
         where = f"mig_parted.config: mig-configs.{selected}[{number}]"
         for index in _indices(spec, devices, where):
             if found.setdefault(index, request) != request:
-                raise Refusal(f"{where}: GPU {index} is asked for something else by an entry before: leave one out")
+                raise Refusal(f"{where}: an earlier entry requests something else of GPU {index}: leave one out")
     return found
 
 
@@ -95,7 +93,7 @@ def _request(spec: t.Mapping[str, t.Any], where: str) -> Request:
 
 
 def _is_number(value: object) -> bool:
-    """To Python true and false are numbers as well."""
+    """Return whether a value is a number. In Python, booleans are numbers too."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -107,7 +105,7 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, tuple[int, int
     if unknown:
         raise Refusal(f"{where}.devices: no GPU {', '.join(unknown)}; there are {', '.join(map(str, devices))}")
     filters = spec.get("device-filter")
-    # Without a filter, all; 0 and false are one, and no ids.
+    # 0 and false are filters with invalid ids, and not the absence of a filter.
     filters = [] if filters in (None, "") else filters
     wanted = [_filter(text, where) for text in (filters if isinstance(filters, list) else [filters])]
     return [
@@ -120,7 +118,7 @@ def _indices(spec: t.Mapping[str, t.Any], devices: t.Mapping[int, tuple[int, int
 
 def _filter(text: t.Any, where: str) -> tuple[int, int | None]:
     """Parse the ids of a device, and of its subsystem where the filter has one."""
-    # Without quotes 0x233010de is a number already to YAML.
+    # YAML reads 0x233010de without quotes as a number.
     found = _FILTER.fullmatch(f"0x{text:x}" if _is_number(text) else str(text))
     if not found or not int(found[1], 16):
         raise Refusal(
@@ -133,9 +131,9 @@ def _filter(text: t.Any, where: str) -> tuple[int, int | None]:
 def write(
     gpus: t.Mapping[int, tuple[str, Layout, t.Mapping[str, int]]], hosts: int, name: str = "current"
 ) -> dict[str, t.Any]:
-    """Write a configuration of what GPUs are: by index their mode, instances, and the slices of each profile.
+    """Return the configuration of GPUs: by index their mode, instances, and the slices of each profile.
 
-    GPUs that are alike share an entry. The format has no place for placements.
+    GPUs with the same layout share an entry. The format has no placements.
 
     :param hosts: how many GPUs the host has, since `all` means each of them.
     """

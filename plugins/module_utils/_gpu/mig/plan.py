@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan the steps from the current instances to the requested ones, and back. Pure.
 
-"""The steps from the instances that stand to those that are wanted, and back. Pure.
-
-Steps name instances by their place, since ids are the driver's and a recreated instance may get another.
+Steps name instances by their place: the driver chooses ids, and a recreated instance may get another.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ CREATE_COMPUTE = "create_compute"
 
 
 class Busy(Exception):
-    """What is wanted fits, but not beside these instances, in which processes run."""
+    """The request fits the card, but not together with these instances, which have processes."""
 
     def __init__(self, instances: t.Sequence[Instance]) -> None:
         self.instances = tuple(instances)
@@ -49,14 +47,14 @@ class Busy(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One call that changes the card. ``compute``: the compute instance that it is about; without a start, wherever one has room."""
+    """One call that changes the card. ``compute``: the compute instance to create or destroy; without a start, the driver places it."""
 
     action: str
     profile: str
     start: int
     compute: Compute | None = None
 
-    def told(self) -> str:
+    def description(self) -> str:
         where = f"{self.profile} at slot {self.start}"
         if self.compute is None:
             return f"{self.action} {where}"
@@ -65,10 +63,10 @@ class Step:
 
 
 def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted], keep: bool = True) -> list[Step]:
-    """Plan the steps to the wanted layout. Busy instances stay; only idle ones that are too many, or in the way, go.
+    """Plan the steps to the requested layout. Busy instances stay; idle ones go if they are surplus or block a placement.
 
-    :raises Refusal: no placement on this card has it all.
-    :raises Busy: one has, but not while certain instances are busy.
+    :raises Refusal: no placement on this card has all instances.
+    :raises Busy: busy instances block every placement.
     """
     refuse_impossible(profiles, wanted)
     choices = choose(profiles, wanted, current, keep)
@@ -76,32 +74,29 @@ def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted],
         if choose(profiles, wanted, [_idle(instance) for instance in current]) is None:
             raise Refusal(_no_room_inside(current, wanted))
         raise Busy(_in_the_way(profiles, current, wanted))
-    standing = {choice.standing.place for choice in choices if choice.standing}
+    existing = {choice.existing.place for choice in choices if choice.existing}
     destroyed, created = [], []
     for instance in current:
-        if instance.place not in standing:
+        if instance.place not in existing:
             destroyed += _destroy(instance)
     for choice in choices:
         profile, start = choice.wanted.profile, choice.start
-        if choice.standing is None:
+        if choice.existing is None:
             created.append(Step(CREATE, profile, start))
-            new = [Compute(size) for size in choice.wanted.compute]
         else:
-            placed = place_compute(choice.standing.compute, choice.wanted.compute, choice.standing.compute_starts)
-            kept, new = t.cast("tuple[list[Compute], list[Compute]]", placed)
             destroyed += [
-                Step(DESTROY_COMPUTE, profile, start, instance)
-                for instance in choice.standing.compute
-                if instance not in kept
+                Step(DESTROY_COMPUTE, profile, start, compute)
+                for compute in choice.existing.compute
+                if compute not in choice.kept
             ]
-        created += [Step(CREATE_COMPUTE, profile, start, instance) for instance in new]
+        created += [Step(CREATE_COMPUTE, profile, start, compute) for compute in choice.new]
     return destroyed + created
 
 
 def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
-    """Refuse a layout that an empty card has no room for.
+    """Check that an empty card has room for a layout.
 
-    :raises Refusal: an empty card has no room for it.
+    :raises Refusal: it has not.
     """
     if fits(profiles, wanted):
         return
@@ -115,7 +110,7 @@ def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
         )
     near = nearest(profiles, wanted)
     hint = f"; the nearest that fit: {', or '.join(near)}" if near else ""
-    raise Refusal(f"layout: {layout_text} does not fit this card ({profiles.told()}){hint}")
+    raise Refusal(f"layout: {layout_text} does not fit this card ({profiles.description()}){hint}")
 
 
 def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted]) -> list[Instance]:
@@ -132,7 +127,7 @@ def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted])
 
 
 def _no_room_inside(current: Layout, wanted: t.Sequence[Wanted]) -> str:
-    """Return whether instances have places, but compute instances in them have none, as the driver reports those that exist."""
+    """Return the refusal for compute instances without room in their GPU instances."""
     tables = {instance.profile: instance.compute_starts for instance in current}
     lacking = [
         instance for instance in wanted if place_compute((), instance.compute, tables.get(instance.profile)) is None
@@ -170,7 +165,7 @@ def plan_disabled(current: Layout) -> list[Step]:
 def rollback(now: Layout, before: Layout) -> list[Step]:
     """Plan the steps from the state that a failed run left to exactly the state before it, place by place.
 
-    It starts from what is there and not from what was done: a call that failed may have had its effect.
+    It compares with the current instances and not with the calls: a failed call may have had its effect.
     """
     wanted = {instance.place: instance for instance in before}
     present = {instance.place: instance for instance in now}
@@ -193,7 +188,7 @@ def rollback(now: Layout, before: Layout) -> list[Step]:
             created.append(Step(CREATE, instance.profile, instance.start))
         created += [
             Step(CREATE_COMPUTE, instance.profile, instance.start, Compute(compute.slices, compute.start))
-            # In the order of their ids, so that they come out in the same order again.
+            # In the order of their ids, so that they get the same order again.
             for compute in sorted(instance.compute, key=lambda compute: compute.id)
             if compute.place not in places
         ]
@@ -230,7 +225,7 @@ def same_places(first: Layout, other: Layout) -> bool:
 def meets(layout: Layout, wanted: t.Sequence[Wanted]) -> bool:
     """Return whether a card has what is wanted and nothing else."""
     shapes = sorted(instance.shape for instance in layout)
-    # Those that have to stand somewhere take theirs first.
+    # Instances with a fixed start take theirs first.
     for instance in sorted(wanted, key=lambda instance: instance.start is None):
         found = next(
             (
@@ -247,14 +242,14 @@ def meets(layout: Layout, wanted: t.Sequence[Wanted]) -> bool:
 
 
 class ModePlan(t.NamedTuple):
-    """How a mode comes about. ``needs``: what has to happen that the user has not allowed."""
+    """How to reach a mode. ``needs``: an action that the user has not allowed."""
 
     write: bool
     needs: str = "none"
 
 
 def plan_mode(current: str, pending: str, wanted: str, resetless: bool, allow_reset: bool) -> ModePlan:
-    """Return whether to switch MIG on or off.
+    """Plan the change of the MIG mode.
 
     Hopper and later switch without a reset (NVML field 184). Ampere resets the GPU, and nvmlDeviceSetMigMode does that by itself when
     the GPU is idle: where no reset is allowed, it must not even be called.
@@ -262,6 +257,6 @@ def plan_mode(current: str, pending: str, wanted: str, resetless: bool, allow_re
     if wanted == "unchanged" or (current == wanted and pending == wanted):
         return ModePlan(write=False)
     if resetless or allow_reset or current == wanted:
-        # With current == wanted only what is pending is taken back.
+        # With current == wanted the call only cancels the pending mode.
         return ModePlan(write=True)
     return ModePlan(write=False, needs="gpu_reset")

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The parameters of gpu_mig become a request for each GPU, and back into parameters that name it by its UUID. Pure."""
+"""Convert the parameters of gpu_mig to a request for each GPU, and back to parameters by UUID. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
 ALL = "all"
-# As NVML writes it, and as it is declared.
+# The form of NVML and of declarations.
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclasses.dataclass
 class Requests:
-    """What is asked of which GPU, in NVML's order. ``forgotten``: UUIDs of GPUs that are gone, and shall not be declared any more."""
+    """The request for each GPU, in NVML's order. ``forgotten``: UUIDs of removed GPUs whose declaration has to go."""
 
     cards: list[tuple[Card, Request]]
     warnings: list[str] = dataclasses.field(default_factory=list)
@@ -34,13 +32,13 @@ class Requests:
 def resolve(cards: t.Sequence[Card], params: t.Mapping[str, t.Any]) -> Requests:
     """Resolve a request to GPUs of this host.
 
-    :raises Refusal: a device is none, or parameters contradict each other.
-    :raises NvmlError: a GPU that is asked for does not answer.
+    :raises Refusal: a device does not exist, or parameters contradict each other.
+    :raises NvmlError: a requested GPU does not answer.
     """
     warnings: list[str] = []
     devices = [ALL] if params["devices"] is None else params["devices"]
     forgotten = _gone(cards, devices) if _only_forgets(params) else []
-    warnings += [f"devices: {device} is not there; at boot nothing is brought back for it" for device in forgotten]
+    warnings += [f"devices: {device} is not there; no boot restores a layout for it any more" for device in forgotten]
     devices_left = [device for device in devices if device not in forgotten]
     chosen = _chosen(cards, devices_left, warnings) if devices_left or not forgotten else []
     every = devices == [ALL]
@@ -73,7 +71,7 @@ def _only_forgets(params: t.Mapping[str, t.Any]) -> bool:
 
 
 def _gone(cards: t.Sequence[Card], devices: t.Sequence[str]) -> list[str]:
-    """Return replaced cards: they answer no more, and their declaration for boots has to go all the same."""
+    """Return the UUIDs of removed cards: only their declarations for boots can change."""
     present = {card.uuid for card in cards}
     return [device for device in devices if _UUID.fullmatch(device) and device not in present]
 
@@ -89,7 +87,7 @@ def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[st
         if len(devices) > 1:
             raise Refusal("devices: `all` stands alone; leave it or the others out")
         if not cards:
-            raise Refusal("devices: NVML shows no GPU; gpu_host_info tells what PCI shows")
+            raise Refusal("devices: NVML shows no GPU; gpu_host_info shows the PCI devices")
         return list(cards)
     found: dict[int, Card] = {}
     for device in devices:
@@ -105,7 +103,7 @@ def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[st
 
 
 def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the parameters with which the module repeats the request at boot, when nobody waits and containers start later."""
+    """Return the parameters with which the module repeats the request at boot, when containers have not started yet."""
     return {
         "devices": [uuid],
         "mig_parted": None,

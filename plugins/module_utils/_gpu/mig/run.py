@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Run a request for MIG: plan all GPUs before the first change, then change each GPU as a transaction of its own.
 
-"""One run over all GPUs that are asked for: everything is judged before anything is touched, then each GPU is a transaction of its own.
-
-Modules that declare MIG beside other things (gpu_sharing) call :func:`bring_about` in their own process, with a request for each GPU.
+Modules that declare MIG and more (gpu_sharing_plan) call :func:`run` or :func:`run_requests` in their own process.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 NAME = "gpu_mig"
-# Seconds between two looks at whether processes have ended.
+# Seconds between two checks for processes.
 PAUSE = 2.0
 CDI_REFRESH = "nvidia-cdi-refresh.service"
 _UNIT_FILES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
@@ -66,7 +64,7 @@ Facts = dict[str, t.Any]
 
 
 class Stopped(Exception):
-    """The run ends here. ``result`` is what else there is to tell."""
+    """The run fails. ``result`` has the other keys of the module's result."""
 
     def __init__(self, message: str, **result: t.Any) -> None:
         super().__init__(message)
@@ -75,7 +73,7 @@ class Stopped(Exception):
 
 @dataclasses.dataclass
 class Judged:
-    """A GPU, what has to be done to it, and who is in the way."""
+    """The plan of a GPU, and the processes that block it."""
 
     plan: Plan
     busy: tuple[int, ...] = ()
@@ -83,11 +81,11 @@ class Judged:
 
 
 def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
-    """Bring about what the parameters of gpu_mig ask for; as :func:`bring_about`."""
-    return bring_about(module, nvml, resolve(nvml.cards(), params), params, program, root)
+    """Apply the parameters of gpu_mig, see :func:`run_requests`."""
+    return run_requests(module, nvml, resolve(nvml.cards(), params), params, program, root)
 
 
-def bring_about(
+def run_requests(
     module: AnsibleModule,
     nvml: Nvml,
     requests: Requests,
@@ -95,13 +93,13 @@ def bring_about(
     program: str,
     root: str = "/",
 ) -> Facts:
-    """Bring about what is asked of each GPU, and report the results.
+    """Apply the request of each GPU, and return the result of the module.
 
-    :param params: those of gpu_mig that are about how: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi.
-    :param program: what boot runs, ``_gpu.mig.boot.PROGRAM``.
+    :param params: parameters of gpu_mig for all GPUs: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi.
+    :param program: the boot program, ``_gpu.mig.boot.PROGRAM``.
     :raises Refusal: nothing was written.
     :raises NvmlError: nothing was written.
-    :raises Stopped: processes are in the way, or a plan failed.
+    :raises Stopped: processes block a change, or a plan failed.
     """
     tree = Tree(root)
     judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
@@ -114,7 +112,7 @@ def bring_about(
         try:
             entry.plan, after = _carry_out(module, nvml, entry.plan, params["stop_services"])
         except (Failed, CardBusy, NvmlError, Refusal) as error:
-            # Containers have to find what the GPUs before this one have become.
+            # Containers need the new instances of the GPUs before this one.
             _refresh_cdi(module, tree, params, rows[:number])
             raise _stopped_by(error, entry, tree, gpus=rows[:number], changed=bool(afters)) from error
         afters[after.uuid] = after
@@ -129,20 +127,20 @@ def bring_about(
     }
     due = [
         f"{entry.plan.state.label} ({entry.plan.state.uuid}) was left as it is: MIG {entry.plan.request.mode} needs a reset. "
-        "Set allow_reset: gpu, when nothing uses it"
+        "Set allow_reset: gpu when no program uses it"
         for entry in judged
         if entry.plan.needs != "none"
     ]
-    for text in [*requests.warnings, *due, *(_told_busy(entry, tree) for entry in judged if entry.busy)]:
+    for text in [*requests.warnings, *due, *(_busy_message(entry, tree) for entry in judged if entry.busy)]:
         module.warn(text)
-    # First: a run that ends here is completed by the next one in what is declared, and not in what containers find.
+    # Before the declaration: the next run completes a missing declaration, and not a missing refresh of CDI.
     result["cdi_refreshed"] = _refresh_cdi(module, tree, params, rows)
     if declaration and declaration.changed and not module.check_mode:
         try:
             declaration.write(module)
         except OSError as error:
-            message = f"the GPUs are as asked for, and the next boot does not bring it back ({error})"
-            remedy = "see to it that the path can be written, or set persist to none"
+            message = f"the GPUs are as requested, but the next boot does not restore them ({error})"
+            remedy = "make the path writable, or set persist to none"
             raise Stopped(f"{message}: {remedy}", gpus=rows, changed=result["changed"]) from error
     return result
 
@@ -150,7 +148,7 @@ def bring_about(
 def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: Tree, wait: bool) -> list[Judged]:
     """Plan for all GPUs; wait for processes where the request says so.
 
-    :raises Refusal: one cannot become what is asked, or several.
+    :raises Refusal: a GPU cannot meet its request; the text names all such GPUs.
     """
     patience = params["busy_timeout"] if params["when_busy"] == "wait" else 0
     deadline = time.monotonic() + patience
@@ -172,7 +170,7 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
         if not blocked or params["when_busy"] == "skip":
             return judged
         if params["when_busy"] == "wait" and not wait:
-            # Check mode waits for nobody: it tells what is done once they have ended.
+            # Check mode does not wait: it reports the changes that follow when the processes have ended.
             return [
                 dataclasses.replace(entry, plan=_without_processes(entry.plan)) if entry.busy else entry
                 for entry in judged
@@ -181,19 +179,19 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
             remedy = "end them, or set when_busy to skip or wait"
             if params["when_busy"] == "wait":
                 remedy = f"they did not end within {patience} s"
-            message = "; ".join(_told_busy(entry, tree) for entry in blocked)
+            message = "; ".join(_busy_message(entry, tree) for entry in blocked)
             raise Stopped(f"{message}: {remedy}", busy=[row for entry in blocked for row in _busy_rows(entry, tree)])
         time.sleep(PAUSE)
 
 
 def _stopped_by(error: Exception, entry: Judged, tree: Tree, **result: t.Any) -> Stopped:
-    """Return the result for a GPU that fails after others may have been changed."""
+    """Return the failure of a GPU after others may have been changed."""
     if isinstance(error, Failed):
-        return Stopped(str(error), **result, **error.told())
+        return Stopped(str(error), **result, **error.as_result())
     if isinstance(error, CardBusy):
         late = Judged(entry.plan, error.pids, str(error))
-        return Stopped(_told_busy(late, tree), **result, busy=_busy_rows(late, tree))
-    details = error.told() if isinstance(error, NvmlError) else {}
+        return Stopped(_busy_message(late, tree), **result, busy=_busy_rows(late, tree))
+    details = error.as_result() if isinstance(error, NvmlError) else {}
     return Stopped(f"{entry.plan.state.label}: {error}. This GPU was not changed.", **result, **details)
 
 
@@ -214,7 +212,7 @@ def _busy_rows(entry: Judged, tree: Tree) -> list[Facts]:
     return [{"gpu": uuid, "pid": pid, **describe(tree, pid)} for pid in entry.busy]
 
 
-def _told_busy(entry: Judged, tree: Tree) -> str:
+def _busy_message(entry: Judged, tree: Tree) -> str:
     rows = _busy_rows(entry, tree)
     who = ", ".join(
         f"{row['pid']} ({row['user'] or 'user unknown'}: {row['command'] or 'command unknown'})" for row in rows
@@ -224,18 +222,18 @@ def _told_busy(entry: Judged, tree: Tree) -> str:
 
 def _carry_out(module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Sequence[str]) -> tuple[Plan, State]:
     device = Device(nvml, plan_.state.uuid)
-    # It was judged with the others, which may be minutes ago: what has started meanwhile counts as well.
+    # The first plan may be minutes old: processes may have started since.
     plan_ = plan(device.read(), plan_.request)
 
     def reset() -> None:
-        # A program that has NVML open is one that uses the GPU.
+        # An open NVML counts as a program that uses the GPU.
         nvml.__exit__()
         try:
             rc, out, err = module.run_command(
                 ["nvidia-smi", "--gpu-reset", "-i", plan_.state.uuid], handle_exceptions=False
             )
         except OSError as error:
-            # Not there: what was done so far has to be taken back, and told.
+            # A missing program is a failed step: the steps before it have to be reverted.
             rc, out, err = 127, "", str(error)
         finally:
             nvml.__enter__()
@@ -248,7 +246,7 @@ def _carry_out(module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Seque
 
 @contextlib.contextmanager
 def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[None]:
-    """Stop services for as long as a reset takes; only those that ran are started again, whatever happens meanwhile."""
+    """Stop services during a reset. Start those that ran again, also after a failure."""
     running = [
         service for service in services if module.run_command(["systemctl", "is-active", "--quiet", service])[0] == 0
     ]
@@ -265,9 +263,9 @@ def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[Non
 def _declaration(
     judged: t.Sequence[Judged], forgotten: t.Sequence[str], params: t.Mapping[str, t.Any], program: str, tree: Tree
 ) -> boot.Declaration | None:
-    """Return what boot has to do. Without MIG there is nothing to restore: no mode is lost, and no instances.
+    """Return the declaration for boots; None if it stays as it is. A GPU without MIG needs none.
 
-    :raises Refusal: what was declared before cannot be read.
+    :raises Refusal: the current declaration cannot be read.
     """
     changes: dict[str, Facts | None] = dict.fromkeys(forgotten)
     for entry in [] if params["persist"] == "unchanged" else judged:
@@ -276,7 +274,7 @@ def _declaration(
         if params["persist"] == "none" or request.mode == DISABLED or stays_off:
             changes[state.uuid] = None
         elif state.mode and (request.mode == ENABLED or request.layout is not None):
-            # Hopper and later have lost the mode by then.
+            # Hopper and later lose the mode at a reboot.
             declared = dataclasses.replace(request, mode=ENABLED)
             changes[state.uuid] = parameters(state.uuid, declared, params)
     if not changes:
@@ -285,7 +283,7 @@ def _declaration(
 
 
 def _target(plan_: Plan) -> tuple[str | None, Layout]:
-    """Mode and instances as they will be."""
+    """Return mode and instances after the plan."""
     mode = plan_.mode or plan_.state.mode
     return mode, predict(plan_.state.layout, plan_.steps) if mode == ENABLED else ()
 
@@ -305,7 +303,7 @@ def _row(entry: Judged, after: State | None) -> Facts:
         )
     return {
         **gpu,
-        "changes": plan_.told(),
+        "changes": plan_.descriptions(),
         "needs": plan_.needs,
         "skipped": skipped,
         "uuid_changes": uuid_changes(plan_.state.layout, after.layout) if after else {},
@@ -353,7 +351,7 @@ def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> 
 
 
 def _refresh_cdi(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
-    """Have containers find the instances: the toolkit's own service writes their specification again."""
+    """Refresh the CDI specification, with the service of the container toolkit, so that containers find the instances."""
     is_installed = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists(
         "/run/systemd/system"
     )
@@ -362,8 +360,6 @@ def _refresh_cdi(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any
     if not module.check_mode:
         rc, _out, err = module.run_command(["systemctl", "restart", CDI_REFRESH])
         if rc:
-            module.warn(
-                f"refresh_cdi: {CDI_REFRESH} failed, so that containers may not find the instances: {err.strip()}"
-            )
+            module.warn(f"refresh_cdi: {CDI_REFRESH} failed, and containers may not find the instances: {err.strip()}")
             return False
     return True

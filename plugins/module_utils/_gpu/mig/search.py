@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Search the best placement of MIG instances exactly, over all placements that the card allows. Pure.
 
-"""Where instances can stand: an exact search over the placements that the card allows. Pure.
-
-A card has at most 12 memory slots (RTX PRO 6000) and 7 compute slices, so that every placement of a layout can be looked at.
+A card has at most 12 memory slots (RTX PRO 6000) and 7 compute slices, so that all placements of a layout can be tried.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.lay
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """How many of one size have to stand, where they may start, and where some of them have to."""
+    """Instances of one size: how many, their possible starts, and the starts that some of them must have."""
 
     size: int
     starts: tuple[int, ...]
@@ -43,7 +41,7 @@ def bits(start: int, size: int) -> int:
 
 
 def placements(kinds: t.Sequence[Kind], taken: int = 0) -> t.Iterator[tuple[tuple[int, ...], ...]]:
-    """Every way to place all kinds without overlap: the starts of each kind, in order."""
+    """Yield every way to place all kinds without overlap: the starts of each kind, in order."""
     if not kinds:
         yield ()
         return
@@ -60,7 +58,7 @@ def placements(kinds: t.Sequence[Kind], taken: int = 0) -> t.Iterator[tuple[tupl
 
 def _starts(kind: Kind, candidates: t.Sequence[int], taken: int) -> t.Iterator[tuple[int, ...]]:
     if not kind.count:
-        # What has to stand here and was passed over.
+        # A kind with a fixed start left has no placement.
         if not kind.fixed:
             yield ()
         return
@@ -99,7 +97,7 @@ def _kinds(profiles: Profiles, wanted: t.Sequence[Wanted], busy: t.Iterable[Inst
     for wish in wanted:
         if wish.start is not None:
             if wish.start in fixed[wish.profile]:
-                # Asked for twice at one place: more have to stand than there are.
+                # Two instances at one start: a kind without starts has no placement.
                 return [Kind(1, (), 1)]
             fixed[wish.profile].add(wish.start)
     for instance in busy:
@@ -111,11 +109,16 @@ def _kinds(profiles: Profiles, wanted: t.Sequence[Wanted], busy: t.Iterable[Inst
 
 
 class Choice(t.NamedTuple):
-    """Where a wanted instance goes, and the one of its kind that stands there already, if one does."""
+    """The slot of a wanted instance. ``existing``: the instance of this profile that is there already.
+
+    ``kept``, ``new``: the compute instances of the existing instance that stay, and those to create.
+    """
 
     wanted: Wanted
     start: int
-    standing: Instance | None
+    existing: Instance | None
+    kept: list[Compute]
+    new: list[Compute]
 
 
 def choose(
@@ -123,28 +126,28 @@ def choose(
 ) -> list[Choice] | None:
     """Choose the placement that keeps the most instances, then memory slots, then compute instances; None if there is none.
 
-    Of equal ones, that which leaves the most room for large instances. What is busy stays in every one of them. Without *keep*, the room
-    alone decides, as on an empty card.
+    Of equal placements it takes the one with the most room for large instances. Busy instances stay in all of them. Without *keep*,
+    only the room decides, as on an empty card.
     """
-    standing = {instance.place: instance for instance in current}
+    existing = {instance.place: instance for instance in current}
     busy = [instance for instance in current if instance.pids]
     if not within_limits(profiles, wanted):
         return None
     kinds = _kinds(profiles, wanted, busy)
-    # A busy one of a profile that is not wanted has no placement at all.
+    # A busy instance of a profile that is not requested leaves no placement.
     names = list(dict.fromkeys(instance.profile for instance in wanted))
     best: tuple[tuple[t.Any, ...], list[Choice]] | None = None
     for chosen in placements(kinds):
         choices: list[Choice] = []
         kept_compute = 0
         for name, starts in zip(names, chosen):
-            found = _assign([instance for instance in wanted if instance.profile == name], starts, name, standing)
+            found = _assign([instance for instance in wanted if instance.profile == name], starts, name, existing)
             if found is None:
                 break
             kept_compute += found[0]
             choices += found[1]
         else:
-            kept = [choice for choice in choices if choice.standing]
+            kept = [choice for choice in choices if choice.existing]
             slots = sum(profiles[choice.wanted.profile].size for choice in kept)
             room = (*_room(profiles, choices), [-choice.start for choice in choices])
             score = (len(kept), slots, kept_compute, *room) if keep else room
@@ -167,7 +170,7 @@ def _room(profiles: Profiles, choices: t.Sequence[Choice]) -> tuple[list[int]]:
 
 
 def _assign(
-    wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, standing: t.Mapping[tuple[str, int], Instance]
+    wanted: t.Sequence[Wanted], starts: tuple[int, ...], name: str, existing: t.Mapping[tuple[str, int], Instance]
 ) -> tuple[int, list[Choice]] | None:
     """Assign wanted instances to starts, keeping the most compute instances; None if a busy one would be evicted."""
     placed = {wish.start: wish for wish in wanted if wish.start is not None}
@@ -178,13 +181,15 @@ def _assign(
     for order in sorted(orders, key=lambda order: [wish.compute for wish in order], reverse=True):
         kept, choices = 0, []
         for start, wish in sorted([*placed.items(), *zip(free, order)], key=lambda pair: pair[0]):
-            instance = standing.get((name, start))
+            instance = existing.get((name, start))
+            inner: tuple[list[Compute], list[Compute]] = [], [Compute(size) for size in wish.compute]
             if instance:
                 found = place_compute(instance.compute, wish.compute, instance.compute_starts)
                 if found is None:
                     break
-                kept += len(found[0])
-            choices.append(Choice(wish, start, instance))
+                inner = found
+                kept += len(inner[0])
+            choices.append(Choice(wish, start, instance, kept=inner[0], new=inner[1]))
         else:
             if best is None or kept > best[0]:
                 best = (kept, choices)
@@ -196,7 +201,7 @@ def place_compute(
 ) -> tuple[list[Compute], list[Compute]] | None:
     """Return the compute instances that stay, as many as possible, and those to create; None if a busy one would go or none fits.
 
-    :param starts: where compute instances may start. Without it, what is to be made has no start.
+    :param starts: possible starts of compute instances. Without them, new compute instances have no start.
     """
     counts = collections.Counter(wanted)
     busy = [instance for instance in current if instance.pids]
@@ -232,7 +237,7 @@ def place_compute(
 def nearest(profiles: Profiles, wanted: t.Sequence[Wanted]) -> list[str]:
     """Return the layouts closest to one that does not fit: with fewer instances, or with smaller ones."""
     names = sorted((instance.profile for instance in wanted), key=lambda name: _order(profiles[name]))
-    # More of a kind than the card can have are no help in the search.
+    # More instances of a profile than the card can have only slow the search down.
     counts = collections.Counter(names)
     clipped = [name for name in counts for _number in range(min(counts[name], profiles[name].maximum))]
     found = [_first_fit(profiles, clipped, lambda _name: [None])]
@@ -260,7 +265,7 @@ def _first_fit(
     """Return the fitting layout that loses the fewest compute slices, then memory slots, by replacing instances one by one."""
 
     def loss(layout: t.Sequence[str]) -> tuple[int, int, int]:
-        # Plain profiles before those with attributes, which were not asked for.
+        # Plain profiles come before those with attributes that were not requested.
         special = sum(1 for name in layout if name not in names and ("+" in name or "-" in name))
         return (
             -sum(profiles[name].slices for name in layout),

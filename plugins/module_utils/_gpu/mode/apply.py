@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Modes of GPUs are read, written, read back, and put back where a write fails half-way."""
+"""Read and write modes of GPUs, read them back, and restore them after a failed write."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ _GRAPHICS, _MEMORY = 0, 2
 _LOCKED = ("locked_gpu_clocks", "locked_memory_clocks")
 _POLICY = re.compile(r"^\|\s+(\d+)\s+Timeslice\s+(\w+)\s*\|", re.MULTILINE | re.IGNORECASE)
 
-# What a shell says of a program that is not there.
+# The exit status of a shell for a missing program.
 NOT_THERE = 127
-# Runs a program: exit status, what it said, what it complained of.
+# Runs a program: exit status, output, errors.
 Run = t.Callable[[list[str]], tuple[int, str, str]]
 
 
 class Failed(Exception):
-    """A write failed. Everything that this run had written was put back, but for ``left``."""
+    """A write failed. The settings of this run were restored, except ``left``."""
 
     def __init__(self, action: str, cause: t.Mapping[str, t.Any], put_back: list[str], unrestored: list[str]) -> None:
         self.cause = dict(cause)
@@ -42,20 +40,20 @@ class Failed(Exception):
 
 
 class NotKept(Exception):
-    """Every card is as asked for, and what a boot needs to bring it back could not be written."""
+    """All cards are as requested, but the declaration for boots could not be written."""
 
 
 class PolicyError(Exception):
-    """nvidia-smi, which alone knows time slices, did not do what it was asked for."""
+    """nvidia-smi failed to set a time slice. NVML has no function for it."""
 
 
 def parse_policies(text: str) -> dict[int, str]:
-    """Time slices by NVML's index, of the table that ``nvidia-smi compute-policy --list`` prints (driver 580)."""
+    """Parse time slices by NVML's index, from the output of ``nvidia-smi compute-policy --list`` (driver 580)."""
     return {int(index): value.lower() for index, value in _POLICY.findall(text)}
 
 
 class Host:
-    """The GPUs of this host, NVML being open."""
+    """The GPUs of this host; NVML is open."""
 
     def __init__(self, nvml: Nvml, tree: Tree, run: Run) -> None:
         self.nvml = nvml
@@ -67,8 +65,8 @@ class Host:
     def read(self, card: Card, time_slice: bool) -> State:
         """Read a card. nvidia-smi runs only where the request has time slices.
 
-        :raises Refusal: it is not there.
-        :raises NvmlError: it does not answer.
+        :raises Refusal: nvidia-smi is missing.
+        :raises NvmlError: the card does not answer.
         """
         reader = Reader(self.nvml, card)
         ecc = reader.ask("nvmlDeviceGetEccMode")
@@ -104,7 +102,7 @@ class Host:
         return state
 
     def _clocks(self, reader: Reader) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """Return the clocks of GPU and memory between which they can be locked; None where they cannot."""
+        """Return the lockable ranges of the clocks of GPU and memory; None for clocks that cannot be locked."""
         architecture = reader.ask("nvmlDeviceGetArchitecture")
         highest = reader.ask("nvmlDeviceGetMaxClockInfo", _GRAPHICS)
         if architecture is None or architecture < _VOLTA or highest is None:
@@ -116,40 +114,40 @@ class Host:
         return (min(graphics), max(highest, *graphics)), (min(memory), max(memory))
 
     def policies(self) -> dict[int, str]:
-        """Time slices by index, empty where nvidia-smi does not know them. It is run once.
+        """Return time slices by index; none if nvidia-smi does not support them. nvidia-smi runs once.
 
-        :raises Refusal: there is no nvidia-smi.
+        :raises Refusal: nvidia-smi is missing.
         """
         if self._policies is None:
             code, out, err = self.run(["nvidia-smi", "compute-policy", "-l"])
             if code == NOT_THERE:
-                raise Refusal(f"`time_slice`: only nvidia-smi knows time slices, and it cannot be run ({err.strip()})")
+                raise Refusal(f"`time_slice`: only nvidia-smi sets time slices, and it cannot be run ({err.strip()})")
             self._policies = parse_policies(out) if code == 0 else {}
         return self._policies
 
     # Writing
 
     def carry_out(self, plans: t.Sequence[Plan], cards: t.Mapping[str, Card]) -> None:
-        """Write what the plans say, and read it back.
+        """Write the changes of the plans, and read them back.
 
-        :raises Failed: a write failed, be it only of the record, or the card says afterwards that it is otherwise.
+        :raises Failed: a write failed, also one of the record, or the card reports another value afterwards.
         """
         done: list[tuple[State, Change]] = []
         try:
             for plan in plans:
                 for change in plan.changes:
-                    # On the list first: a write that failed may have had its effect all the same.
+                    # Before the write: a failed write may have had its effect.
                     done.append((plan.state, change))
                     self._write(cards[plan.state.uuid], change.setting, change.after)
                 self._read_back(cards[plan.state.uuid], plan)
-        except (NvmlError, PolicyError, OSError, _Otherwise) as error:
+        except (NvmlError, PolicyError, OSError, _Mismatch) as error:
             state, change = done[-1]
-            cause = error.told() if isinstance(error, NvmlError) else {}
+            cause = error.as_result() if isinstance(error, NvmlError) else {}
             put_back, unrestored = self._put_back(done, cards)
             action = (
-                f"{change.setting} of {state.called} could not be set to {modes.shown(change.setting, change.after)}"
+                f"{change.setting} of {state.label} could not be set to {modes.shown(change.setting, change.after)}"
             )
-            text = str(error) if isinstance(error, _Otherwise) else f"{action}: {error}"
+            text = str(error) if isinstance(error, _Mismatch) else f"{action}: {error}"
             raise Failed(text, cause, put_back, unrestored) from error
 
     def _write(self, card: Card, setting: str, value: t.Any) -> None:
@@ -160,7 +158,7 @@ class Host:
             number = modes.TIME_SLICES[value]
             code, out, err = self.run(["nvidia-smi", "compute-policy", "-i", card.uuid, f"--set-timeslice={number}"])
             if code:
-                raise PolicyError(f"nvidia-smi says: {(err or out).strip()}")
+                raise PolicyError(f"nvidia-smi: {(err or out).strip()}")
         else:
             function, to_number = _WRITES[setting]
             self.nvml.call(function, card.handle, to_number(value))
@@ -169,7 +167,7 @@ class Host:
         domain = "Gpu" if setting == _LOCKED[0] else "Memory"
         locked = self.locked.get(card.uuid, {})
         others = {name: clocks for name, clocks in locked.items() if name != setting}
-        # Until it is done: a run that is cut short between the two is not believed.
+        # A run that is interrupted between the two writes leaves UNKNOWN.
         self._remember(card.uuid, {**others, setting: modes.UNKNOWN})
         try:
             if value == modes.UNLOCKED:
@@ -194,9 +192,9 @@ class Host:
         for change in plan.changes:
             found = getattr(now, change.setting)
             if found != change.after:
-                raise _Otherwise(
-                    f"{change.setting} of {plan.state.called} was set to {modes.shown(change.setting, change.after)},"
-                    f" and the card says {modes.shown(change.setting, found)}"
+                raise _Mismatch(
+                    f"{change.setting} of {plan.state.label} was set to {modes.shown(change.setting, change.after)},"
+                    f" and the card reports {modes.shown(change.setting, found)}"
                 )
 
     def _put_back(
@@ -206,18 +204,18 @@ class Host:
         unrestored: list[str] = []
         for state, change in reversed(done):
             card, asks_smi = cards[state.uuid], change.setting == "time_slice"
-            label = f"{state.called}: {change.setting} {modes.shown(change.setting, change.before)}"
+            label = f"{state.label}: {change.setting} {modes.shown(change.setting, change.before)}"
             if change.before == modes.UNKNOWN:
                 unrestored.append(label)
                 continue
             try:
-                # Clocks are not to be seen, and so are always put back.
+                # NVML does not report locked clocks, so they are always restored.
                 if change.setting not in _LOCKED and self._is_as_before(card, change, asks_smi):
                     continue
                 self._write(card, change.setting, change.before)
                 is_back = self._is_as_before(card, change, asks_smi)
             except (NvmlError, PolicyError, OSError) as error:
-                # A card whose clocks cannot be locked has none to put back.
+                # A card without lockable clocks has none to restore.
                 if not (change.setting in _LOCKED and isinstance(error, NvmlError) and error.absent):
                     unrestored.append(f"{label} ({error})")
             else:
@@ -228,8 +226,8 @@ class Host:
         return bool(getattr(self.read(card, asks_smi), change.setting) == change.before)
 
 
-class _Otherwise(Exception):
-    """What was written is not what is read."""
+class _Mismatch(Exception):
+    """A card reports another value than the one written."""
 
 
 def _name_of(number: int | None) -> str | None:

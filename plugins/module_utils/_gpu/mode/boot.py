@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What ``rigwright-gpu-mode.service`` runs: brings GPUs to the modes that gpu_mode has declared for them. It needs no Ansible."""
+"""The program of ``rigwright-gpu-mode.service``: it restores the modes that gpu_mode has declared. It needs no Ansible."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.ap
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, wait_for_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
-# The name under which gpu_mode asks for this file to be what boot runs; it has to import it, so that Ansible sends it along.
+# The boot program of gpu_mode, by name. The module imports this file, so that Ansible sends it to the host.
 PROGRAM = "_gpu.mode.boot"
 
 
@@ -29,13 +27,13 @@ def run(command: list[str]) -> tuple[int, str, str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
     except OSError as error:
-        # A card that needs a program which is not there is no reason to leave the others.
+        # A missing program must not stop the other cards.
         return NOT_THERE, "", str(error)
     return done.returncode, done.stdout, done.stderr
 
 
-def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
-    """Each card for itself: one that does not answer is no reason to leave the others as they are."""
+def restore(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
+    """Restore each declared card, and yield success and message; a failure of one does not stop the others."""
     for uuid, wanted in sorted(declared.items()):
         try:
             card = host.nvml.find(uuid)
@@ -48,7 +46,7 @@ def bring_back(host: Host, declared: ByCard) -> t.Iterator[tuple[bool, str]]:
             yield False, f"{uuid}: {error}"
         else:
             changes = [f"{change.setting} {modes.shown(change.setting, change.after)}" for change in plan.changes]
-            yield True, f"{plan.state.called}: {', '.join(changes) or 'is as declared'}"
+            yield True, f"{plan.state.label}: {', '.join(changes) or 'is as declared'}"
 
 
 def main(root: str = "/") -> int:
@@ -58,7 +56,7 @@ def main(root: str = "/") -> int:
         declared = boot.read_declared(tree, NAME)
         wait_for_driver()
         with Nvml() as nvml:
-            lines = list(bring_back(Host(nvml, tree, run), declared))
+            lines = list(restore(Host(nvml, tree, run), declared))
     except (NvmlError, Refusal) as error:
         lines = [(False, str(error))]
     for _ok, line in lines:

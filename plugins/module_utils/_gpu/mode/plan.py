@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Modes of GPUs: what a request means for a card as it is, what stands against it, and what has to be written. Pure."""
+"""Plan modes of GPUs: the values of a request for a card, its problems, and the changes to write. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ import dataclasses
 import re
 import typing as t
 
-# Settings in the order in which they are written: without persistence the driver forgets the others when the last program closes
-# the GPU, so it goes first where it is turned on, and last where it is turned off.
+# Settings in the order of their writes. Without persistence the driver forgets the others when the last program closes the GPU.
+# So persistence is written first when it is turned on, and last when it is turned off.
 SETTINGS = (
     "persistence",
     "compute_mode",
@@ -28,10 +26,10 @@ COMPUTE_MODES = {"default": 0, "prohibited": 2, "exclusive_process": 3}
 # nvidia-smi compute-policy --help of driver 580.
 TIME_SLICES = {"default": 0, "short": 1, "medium": 2, "long": 3}
 UNLOCKED = "unlocked"
-# Clocks of a run that was killed while it wrote them. It is none that can be asked for, so that whatever is asked for is written.
+# Clocks of a run that was killed while it wrote them. No request has this value, so every request is written.
 UNKNOWN = "unknown"
-# What the driver begins with, so that nothing has to be done for it at boot. Whether persistence is on by then depends on
-# nvidia-persistenced, so it is always seen to.
+# The driver's defaults, which need no declaration for boots. Persistence at boot depends on nvidia-persistenced, so it is
+# always declared.
 AT_BOOT: dict[str, t.Any] = {
     "compute_mode": "default",
     "power_limit": "default",
@@ -63,10 +61,10 @@ Wanted = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """A card as it is. A setting that it does not have is None.
+    """The state of a card. A setting that it does not support is None.
 
-    Power is in milliwatts, as NVML has it. *ecc* is what comes after the next reset, *ecc_current* what holds until then. Locked
-    clocks are those that were written since the driver was loaded: NVML tells none.
+    Power is in milliwatts, as NVML has it. *ecc* is the mode after the next reset, *ecc_current* the mode until then. Locked
+    clocks are those written since the driver was loaded: NVML does not report them.
     """
 
     uuid: str
@@ -91,7 +89,7 @@ class State:
     time_slice: str | None = None
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         return f"{self.name} ({self.uuid})"
 
 
@@ -104,7 +102,7 @@ class Change:
 
 @dataclasses.dataclass
 class Plan:
-    """What has to be done to one card, or in ``problems`` why it cannot be."""
+    """The changes of one card, or in ``problems`` the reasons against them."""
 
     state: State
     wanted: Wanted
@@ -114,10 +112,10 @@ class Plan:
     needs: str = NEEDS[0]
 
 
-def meant(value: t.Any, setting: str, state: State) -> t.Any:
+def parse_value(value: t.Any, setting: str, state: State) -> t.Any:
     """Return a value in NVML's own terms: milliwatts, a pair of clocks.
 
-    :raises ValueError: it has no such meaning for this card; the text says what is possible.
+    :raises ValueError: the value is invalid for this card; the text has the possible values.
     """
     if setting == "power_limit":
         return _power(str(value), state)
@@ -135,7 +133,7 @@ def _power(text: str, state: State) -> int:
     match = _POWER.fullmatch(text.strip())
     if text.strip().lower() == "default" or (match and match.group(2) == "%"):
         if not default:
-            raise ValueError(f"is {text!r}, but the card does not tell its default: state watts; {possible}")
+            raise ValueError(f"is {text!r}, but the card does not report its default: state watts; {possible}")
         # Whole watts, as nvidia-smi sets them.
         value = default if match is None else round(default * float(match.group(1)) / 100 / 1000) * 1000
     elif match:
@@ -179,7 +177,7 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
     """Plan the changes of one card.
 
     :param wanted: settings by name; one that is None is left alone.
-    :param where: how the user calls this entry, such as ``gpus[0]``.
+    :param where: the place of the entry in the request, such as ``gpus[0]``.
     """
     result = Plan(state, {})
     for setting in SETTINGS:
@@ -188,13 +186,13 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
             continue
         if not supports(state, setting):
             result.problems.append(
-                f"`{where}.{setting}`: {state.called} has no {_WORDS[setting]}: leave it out for this card"
+                f"`{where}.{setting}`: {state.label} has no {_WORDS[setting]}: leave it out for this card"
             )
             continue
         try:
-            result.wanted[setting] = meant(value, setting, state)
+            result.wanted[setting] = parse_value(value, setting, state)
         except ValueError as error:
-            result.problems.append(f"`{where}.{setting}` {error}; the card is {state.called}")
+            result.problems.append(f"`{where}.{setting}` {error}; the card is {state.label}")
     _check_together(result, where)
     if result.problems:
         return result
@@ -205,7 +203,7 @@ def plan(state: State, wanted: Wanted, where: str) -> Plan:
     volatile = [change.setting for change in result.changes if change.setting in AT_BOOT]
     if volatile and result.wanted.get("persistence", state.persistence) is False:
         result.warnings.append(
-            f"{state.called} has no persistence: the driver forgets {', '.join(volatile)} when the last program closes the GPU."
+            f"{state.label} has no persistence: the driver forgets {', '.join(volatile)} when the last program closes the GPU."
             " Set `persistence: true`."
         )
     return result
@@ -217,12 +215,12 @@ def _check_together(result: Plan, where: str) -> None:
     mode = wanted.get("compute_mode", state.compute_mode)
     if state.mig and wanted.get("compute_mode") == "exclusive_process":
         result.problems.append(
-            f"`{where}.compute_mode` is exclusive_process, and {state.called} is in MIG mode (or will be after a reset), which does not"
-            " go with it: use `default`, or turn MIG off first"
+            f"`{where}.compute_mode` is exclusive_process, and {state.label} is in MIG mode (or will be after a reset), which excludes"
+            " it: use `default`, or turn MIG off first"
         )
     if wanted.get("time_slice", "default") != "default" and mode != "default":
         result.problems.append(
-            f"`{where}.time_slice` is for programs that share a GPU, and the compute mode of {state.called} is {mode}: set"
+            f"`{where}.time_slice` is for programs that share a GPU, and the compute mode of {state.label} is {mode}: set"
             " `compute_mode: default` as well"
         )
 
@@ -258,7 +256,7 @@ def to_declare(wanted: Wanted) -> Wanted:
 
 
 class Entry(t.NamedTuple):
-    """What the user wrote for a card. *where* is how the user finds it again; *for_all*: the entry names all cards."""
+    """An entry of the user. *where*: its place in the request; *for_all*: it is for all cards."""
 
     where: str
     uuid: str
@@ -267,7 +265,7 @@ class Entry(t.NamedTuple):
 
 
 def merge_requests(entries: t.Iterable[Entry]) -> dict[str, Entry]:
-    """One request a card. What names a card goes before what is for all.
+    """Merge the entries into one for each card. An entry for one card wins over those for all.
 
     :raises ValueError: two entries name one card.
     """

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""A request for modes of several GPUs: prepared without a write, refused as a whole, then carried out. ``gpu_mode`` is no more."""
+"""Run a request for modes of several GPUs: prepare it without a write, refuse it as a whole, or apply it."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 ALL = "all"
-# One card of the argument spec.
+# The options of one card.
 OPTIONS: dict[str, dict[str, t.Any]] = {
     "device": {"type": "str", "required": True},
     "persistence": {"type": "bool"},
@@ -51,7 +49,7 @@ def is_root() -> bool:
 def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]) -> dict[str, Entry]:
     """Return the user's rows, each with ``device`` and settings, by the UUID of the card.
 
-    :raises Refusal: a row names no card, a lost one, or one that another row names.
+    :raises Refusal: a row names no card, a card that does not answer, or the card of another row.
     """
     entries = []
     problems = []
@@ -78,10 +76,10 @@ def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]
 
 
 def declare(declared: ByCard, requests: t.Mapping[str, Entry], keep: bool, exclusive: bool) -> boot.Changes:
-    """Pure: what changes in what a boot has to bring back.
+    """Return the changes of the declaration for boots; pure.
 
-    :param keep: whether it has to bring back what is requested. Otherwise that is no longer declared.
-    :param exclusive: whether cards without a request are no longer declared.
+    :param keep: declare the requested settings; without it, their declaration goes.
+    :param exclusive: remove the declarations of cards without a request.
     """
     changes: dict[str, Facts | None] = dict.fromkeys(declared) if exclusive else {}
     for uuid, entry in requests.items():
@@ -92,16 +90,16 @@ def declare(declared: ByCard, requests: t.Mapping[str, Entry], keep: bool, exclu
 
 @dataclasses.dataclass
 class Request:
-    """What is wanted. *keep*: each boot brings it back; *exclusive*: and nothing else."""
+    """The requested modes. *keep*: boots restore them; *exclusive*: boots restore nothing else."""
 
     entries: dict[str, Entry]
     keep: bool = True
     exclusive: bool = False
 
     def prepare(self, nvml: Nvml, tree: Tree, run: Run) -> Prepared:
-        """Read, plan, and check. Where no card is asked for, NVML is not either.
+        """Read, plan, and check. A request without cards needs no NVML.
 
-        :raises Refusal: it cannot be had as a whole; every reason is named.
+        :raises Refusal: a part of the request is impossible; the text has all reasons.
         :raises NvmlError: a card does not answer.
         """
         host = Host(nvml, tree, run)
@@ -128,7 +126,7 @@ class Request:
 
 @dataclasses.dataclass
 class Prepared:
-    """A request that can be carried out, and what that means."""
+    """A valid request with its plans."""
 
     host: Host
     cards: dict[str, Card]
@@ -151,21 +149,19 @@ class Prepared:
     def carry_out(self, module: AnsibleModule) -> None:
         """Write the settings, and declare them for boots.
 
-        :raises Failed: a write failed, and what was written before is put back; nothing is declared then.
-        :raises NotKept: all is as it should be until the next boot.
+        :raises Failed: a write failed; the settings before it are restored, and nothing is declared.
+        :raises NotKept: the settings are written, but not declared.
         """
         self.host.carry_out(self.plans, self.cards)
         try:
             self.declaration.write(module)
         except OSError as error:
-            raise NotKept(
-                f"the modes are as asked for, and the next boot does not bring them back ({error})"
-            ) from error
+            raise NotKept(f"the modes are as requested, but the next boot does not restore them ({error})") from error
 
-    def told(self) -> list[Facts]:
-        return [self._told(plan) for plan in self.plans]
+    def rows(self) -> list[Facts]:
+        return [self._row(plan) for plan in self.plans]
 
-    def _told(self, plan: Plan) -> Facts:
+    def _row(self, plan: Plan) -> Facts:
         state = plan.state
         set_to = plan.wanted.get("power_limit", state.power_limit)
         enforced = state.power_enforced
@@ -192,7 +188,7 @@ class Prepared:
         }
 
     def _enforced(self, uuid: str, wanted: int | None) -> int | None:
-        """After the write the card tells it; in check mode it is what was asked for, as far as anybody knows."""
+        """Return the enforced limit that the card reports; before the write, the requested one."""
         try:
             now = self.host.read(self.cards[uuid], time_slice=False)
         except NvmlError:
@@ -205,7 +201,7 @@ class Prepared:
         after: Facts = {}
         for plan in self.plans:
             if plan.changes:
-                key = plan.state.called
+                key = plan.state.label
                 before[key] = {row.setting: modes.shown(row.setting, row.before) for row in plan.changes}
                 after[key] = {row.setting: modes.shown(row.setting, row.after) for row in plan.changes}
         if self.declaration.changed:

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Look at the daemons of a host, and do what was decided: for the module gpu_mps and the role that declares the sharing of GPUs."""
+"""Apply the steps of MPS daemons, and prove their limits with a client."""
 
 from __future__ import annotations
 
@@ -41,13 +39,10 @@ SETTLE_S = 20
 POLL_S = 0.2
 
 
-# --- Do ---
-
-
 def apply(daemon: Daemon, live: steps_.Live, steps: steps_.Steps, host: Host, drain_s: int) -> None:
     """Carry out the steps of a daemon.
 
-    :raises MpsError: something did not come about; a daemon that was started without its limits is stopped again.
+    :raises MpsError: a step failed; a daemon that started without its limits is stopped again.
     """
     before = host.control(daemon, live)
     if steps.drain:
@@ -71,12 +66,12 @@ def apply(daemon: Daemon, live: steps_.Live, steps: steps_.Steps, host: Host, dr
     if steps_.PUSH in steps.verbs:
         push(daemon, host)
     for server in steps.servers:
-        say_to_server(daemon, server, host.control(daemon))
+        push_to_server(daemon, server, host.control(daemon))
 
 
 def start(daemon: Daemon, host: Host) -> None:
     if host.manager == files.SYSTEMD:
-        # A run is no loop: without this systemd refuses a unit that failed often.
+        # systemd refuses to start a unit that failed often, which a run is no reason for.
         host.execute(["systemctl", "reset-failed", files.unit_name(daemon.name)], {}, "")
         status, _out, err = host.execute(["systemctl", "start", files.unit_name(daemon.name)], {}, "")
         if status != 0:
@@ -93,7 +88,7 @@ def start(daemon: Daemon, host: Host) -> None:
         os.unlink(PARTITIONS, dir_fd=handle)
     start_log = f"{daemon.log}/{START_LOG}"
     command = [host.program, *files.arguments(daemon, False, host.configuration(daemon.name))]
-    # Its words go to a file: a daemon that keeps a pipe of its starter open would hold that up for good.
+    # The output goes to a file: a daemon that keeps a pipe open would block the module forever.
     line = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1 </dev/null', start_log, *command]
     status, _out, _err = host.run_as(daemon.user)(line, files.environment(daemon, host.manager), "")
     if status != 0:
@@ -110,23 +105,23 @@ def start(daemon: Daemon, host: Host) -> None:
 
 
 def push(daemon: Daemon, host: Host) -> None:
-    """Run the script: it says the limits and asks for them."""
+    """Run the script that sets the limits and reads them back."""
     environment = {files.PIPE: daemon.pipe, files.LOG: daemon.log}
     status, out, err = host.run_as(daemon.user)(["/bin/sh", host.script(daemon.name)], environment, "")
     if status != 0:
         raise MpsError(REFUSED, err.strip() or out.strip() or f"the script ended with {status}")
 
 
-def say_to_server(daemon: Daemon, server: int, control: Control) -> None:
+def push_to_server(daemon: Daemon, server: int, control: Control) -> None:
     for query in files.server_queries(daemon, server):
         control.ask(query.set)
         answer = control.ask(query.get)
         if files.differs(query, answer):
-            raise MpsError(REFUSED, f"after `{query.set}` server {server} tells {answer!r}")
+            raise MpsError(REFUSED, f"after `{query.set}` server {server} reports {answer!r}")
 
 
 def drain(control: Control, seconds: int) -> None:
-    """Wait for clients to end; those that are left lose their work on the GPU before anything else is ended."""
+    """Wait for clients to end. After the time, terminate their work on the GPU before anything else is ended."""
     end = time.monotonic() + seconds
     while control.clients():
         if time.monotonic() >= end:
@@ -141,7 +136,7 @@ def drain(control: Control, seconds: int) -> None:
 
 
 def quit_and_wait(control: Control, pid: int, host: Host) -> None:
-    """Have our daemon quit; a signal is the last resort, and goes to this process alone."""
+    """Make a daemon quit; the last resort is a signal to its process alone."""
     with contextlib.suppress(MpsError):
         control.quit()
     end = time.monotonic() + SETTLE_S
@@ -156,9 +151,9 @@ def quit_and_wait(control: Control, pid: int, host: Host) -> None:
 
 
 def make_directory(path: str, user: str) -> None:
-    """For its user alone, or for all to read, whatever the mask of who runs this.
+    """Create a directory for its user alone, or readable by all, independent of the umask.
 
-    :raises MpsError: somebody else's directory, or a link, is in its place.
+    :raises MpsError: a directory of another user, or a link, is in its place.
     """
     before = os.umask(0o022)
     try:
@@ -181,7 +176,7 @@ def make_directory(path: str, user: str) -> None:
 def write(path: str, text: str | None) -> None:
     if text is None:
         os.unlink(path)
-        # The last one takes along the directory that the first one made.
+        # The directory goes with its last file.
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))
         return
@@ -203,7 +198,7 @@ def prove(daemon: Daemon, live: steps_.Live, host: Host) -> dict[str, t.Any]:
     user = daemon.user
     busy = [server.pid for server in live.servers if server.clients]
     if busy and not user and not daemon.multiuser:
-        # A server has one user at a time: another one's probe would wait for its clients.
+        # A server has one user at a time: a probe of another user would wait for its clients.
         with contextlib.suppress(OSError, KeyError):
             user = pwd.getpwuid(os.stat(f"{host.proc}/{busy[0]}").st_uid).pw_name
     client = files.client_environment(daemon)[files.PIPE]

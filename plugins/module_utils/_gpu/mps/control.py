@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Talk to a control daemon of MPS: its verbs, what it answers, and its failures in words that say what to do."""
+"""Commands of a control daemon of MPS, its answers, and its errors with a remedy."""
 
 from __future__ import annotations
 
@@ -24,18 +22,20 @@ TIMED_OUT = "TIMEOUT"
 REFUSED = "REFUSED"
 UNREADABLE = "UNREADABLE"
 
-# With `-f`, as a unit starts it, driver 580 writes to its standard error and leaves control.log empty (seen on an H200).
-LOOK = "look at `journalctl -u nvidia-mps@NAME`, or, of a daemon that no unit runs, at control.log in its log directory"
+# With `-f`, as a unit starts it, driver 580 writes to its standard error and leaves control.log empty (observed on an H200).
+LOG_HINT = (
+    "look at `journalctl -u nvidia-mps@NAME`, or, of a daemon that no unit runs, at control.log in its log directory"
+)
 
 NEXT_STEPS = {
-    NO_DAEMON: f"start it, and see that the pipe directory is the daemon's own: {LOOK}",
+    NO_DAEMON: f"start it, and see that the pipe directory is the daemon's own: {LOG_HINT}",
     SECOND: "a daemon has this pipe directory already: stop it, or take another name or pipe_root",
     TIMED_OUT: "the daemon does not answer: a client of another user may hold its server, or the GPU hangs (gpu_health)",
-    REFUSED: LOOK,
-    UNREADABLE: "this driver answers in a form that is not known here: report it with the driver's version",
+    REFUSED: LOG_HINT,
+    UNREADABLE: "this driver answers in an unknown form: report it with the driver's version",
 }
 
-# cuda.h: what a client is told, and what to do then.
+# Errors of cuda.h that a client gets, each with a remedy.
 CUDA_ERRORS: dict[int, tuple[str, str]] = {
     1: ("INVALID_VALUE", "this is a mistake of the collection: report it"),
     2: ("OUT_OF_MEMORY", "ask for less, or raise the limit of memory"),
@@ -65,14 +65,14 @@ CUDA_ERRORS: dict[int, tuple[str, str]] = {
     999: ("UNKNOWN", "look at the kernel log (NVRM, Xid), then at gpu_health"),
 }
 
-# Words that stand for a failure where the exit status says nothing: the shell of protocol 2 ends well whatever it was told.
+# Words of a failure: the shell of protocol 2 exits with 0 after every command.
 _FAILURE = re.compile(
     r"\b(unknown|invalid|fail(ed|ure)?|error|not found|unable|cannot|denied|not enabled)\b", re.IGNORECASE
 )
 
 
 class MpsError(Exception):
-    """A daemon did not do as it was told. ``name`` is stable."""
+    """A command to a daemon failed. ``name`` is stable."""
 
     def __init__(self, name: str, text: str, next_step: str = "") -> None:
         self.name = name
@@ -81,7 +81,7 @@ class MpsError(Exception):
 
 
 def cuda_error(code: int) -> tuple[str, str]:
-    """Name and next step of a result of CUDA's driver."""
+    """Return name and next step of an error of the CUDA driver."""
     return CUDA_ERRORS.get(code, (f"CODE_{code}", CUDA_ERRORS[999][1]))
 
 
@@ -93,9 +93,9 @@ class Control:
         self.environment = {PIPE: pipe, LOG: log}
 
     def ask(self, command: str) -> str:
-        """Ask the daemon, and return its answer; on protocol 3 the command is arguments.
+        """Send a command to the daemon, and return its answer. On protocol 3 commands are arguments.
 
-        :raises MpsError: no daemon, no answer in time, or one that is a refusal.
+        :raises MpsError: there is no daemon, it does not answer in time, or it refuses the command.
         """
         arguments = command.split() if self.protocol == 3 else []
         limited = ["timeout", "--signal=KILL", str(ANSWER_S), self.program, *arguments]
@@ -112,19 +112,19 @@ class Control:
     def answers(self) -> bool:
         """Return whether a daemon answers.
 
-        :raises MpsError: it is there and does not answer in time.
+        :raises MpsError: the daemon exists but does not answer in time.
         """
         try:
             self.ask("server list" if self.protocol == 3 else "get_server_list")
         except MpsError as error:
             if error.name == TIMED_OUT:
                 raise
-            # One of the other protocol refuses the verb, and is there all the same.
+            # A daemon of the other protocol refuses the command, which is an answer.
             return error.name != NO_DAEMON
         return True
 
     def try_ask(self, command: str) -> str | None:
-        """None where this driver does not know the verb or has nothing to tell."""
+        """Send a command; return None if the driver refuses it."""
         try:
             return self.ask(command)
         except MpsError as error:
@@ -139,7 +139,7 @@ class Control:
         return parse_pids(self.ask("get_server_list"))
 
     def status(self, server: int) -> str:
-        """ACTIVE, INITIALIZING or FAULT."""
+        """Return the status of a server: ACTIVE, INITIALIZING or FAULT."""
         if self.protocol == 3:
             rows = csv_rows(self.ask("server list --format=csv,noheader"))
             return next((row[3] for row in rows if len(row) > 3 and row[2] == str(server)), "")
@@ -178,9 +178,9 @@ class Client:
 
 
 def parse_pids(text: str) -> list[int]:
-    """One a line; words without a number say that there is none.
+    """Parse process ids, one a line. A text without a number means none.
 
-    :raises MpsError: a line is no PID.
+    :raises MpsError: a line is no process id.
     """
     lines = [line.strip() for line in text.splitlines() if re.search(r"\d", line)]
     if not all(line.isdecimal() for line in lines):

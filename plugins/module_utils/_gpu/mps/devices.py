@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What daemons of MPS can be given: the GPUs and MIG instances of a host, as NVML tells them."""
+"""Read the devices for MPS daemons from NVML: GPUs and MIG instances."""
 
 from __future__ import annotations
 

@@ -13,11 +13,12 @@ import pwd
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import files
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import plan as steps_
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import (
     NO_DAEMON,
+    PROGRAM,
     REFUSED,
     Control,
     MpsError,
@@ -25,17 +26,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.con
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import STARTED, Daemon
 
-# Of a limit that is not set.
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+# MPS reports a limit of this size or more where none is set.
 BEYOND = 10**8
 PID_FILE = "nvidia-cuda-mps-control.pid"
-
-
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[KMGT]i?B?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where things lie on this host, and how a command is run: arguments, environment, input -> status, output, errors."""
+    """Paths of this host, and the function that runs a command: arguments, environment, input -> status, output, errors."""
 
     execute: Run
     manager: str
@@ -61,7 +63,7 @@ class Host:
         return lambda command, environment, text: self.execute([*before, *command], environment, text)
 
     def control(self, daemon: Daemon, live: steps_.Live | None = None) -> Control:
-        """Talk to the daemon as it should be, or to the one that lives: as the user and in the protocol that it has."""
+        """Return the control of the requested daemon, or of the running one with its user and protocol."""
         user, protocol = daemon.user, daemon.protocol
         if live is not None and live.pid:
             user, protocol = user_name(live.uid), 3 if "-p" in live.arguments and "3" in live.arguments else 2
@@ -70,7 +72,7 @@ class Host:
     def must(self, *command: str) -> str:
         """Run a command that has to succeed.
 
-        :raises MpsError: it fails.
+        :raises MpsError: the command failed.
         """
         status, out, err = self.execute(command, {}, "")
         if status != 0:
@@ -78,11 +80,29 @@ class Host:
         return out
 
 
+def find_host(
+    module: AnsibleModule, manager: str, config_root: str, unit_folder: str = files.UNIT_FOLDER
+) -> Host | None:
+    """Return the host of the module; None where it has no control program."""
+    # In containers with the driver of their host, the program is in this folder.
+    program = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
+    if program is None:
+        return None
+
+    def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
+        result = module.run_command(
+            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
+        )
+        return t.cast("tuple[int, str, str]", result)
+
+    return Host(execute, manager, program, config_root, unit_folder)
+
+
 def files_of(daemon: Daemon, host: Host) -> dict[str, str]:
     """Return the files of a daemon that is to run."""
     texts = {host.script(daemon.name): files.script(daemon, host.program, host.manager)}
     if daemon.protocol == 3:
-        uid = user_id(daemon.user) if daemon.user else None
+        uid = accounts.uid_of(daemon.user) if daemon.user else None
         texts[host.configuration(daemon.name)] = files.configuration(daemon, uid)
     if host.manager == files.SYSTEMD:
         script, configuration = host.script(daemon.name), host.configuration(daemon.name)
@@ -105,7 +125,7 @@ def read_text(path: str) -> str | None:
 
 
 def folder_of(path: str) -> str:
-    """Open a daemon's directory. Links above it are the operator's; it must not be one itself, since its user can write to it."""
+    """Return the path of a daemon's directory with its parents resolved. It must be no link itself, since its user can write to it."""
     parent, name = os.path.split(path.rstrip("/"))
     return os.path.join(os.path.realpath(parent), name)
 
@@ -119,16 +139,8 @@ def read_below(folder: str, name: str) -> str | None:
         return None
 
 
-def user_id(user: str) -> int | None:
-    """None: there is no such user."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return None
-
-
 def user_name(uid: int | None) -> str:
-    """Empty for who runs this, and for a user without a name."""
+    """Return the name of a user; empty for the user of this process, and for a user without a name."""
     if uid is None or uid == os.geteuid():
         return ""
     try:
@@ -137,16 +149,16 @@ def user_name(uid: int | None) -> str:
         return ""
 
 
-def look(daemon: Daemon, host: Host) -> steps_.Live:
+def read_live(daemon: Daemon, host: Host) -> steps_.Live:
     """Read what runs at the daemon's pipe directory.
 
-    :raises MpsError: it is there and does not answer.
+    :raises MpsError: the daemon exists but does not answer.
     """
     enabled = host.manager == files.SYSTEMD and _is_enabled(daemon, host)
     pid = find_pid(daemon.pipe, host.proc)
     process = read_process(pid, host.proc) if pid else None
     if process is None:
-        # One in another PID namespace, such as a container's, has no process here.
+        # A daemon in another PID namespace, such as a container's, has no process here.
         answers = os.path.exists(f"{daemon.pipe}/control") and host.control(daemon).answers()
         return steps_.Live(pid=0 if answers else None, enabled=enabled)
     arguments, environment, uid = process
@@ -162,11 +174,11 @@ def look(daemon: Daemon, host: Host) -> steps_.Live:
     except MpsError as error:
         if error.name != NO_DAEMON:
             raise
-        # It has not opened its socket yet, or just closed it.
+        # The daemon has not opened its socket yet, or has just closed it.
         return dataclasses.replace(live, stale=("everything",))
 
 
-def look_at_servers(daemon: Daemon, host: Host) -> steps_.Live:
+def read_servers(daemon: Daemon, host: Host) -> steps_.Live:
     """Read the servers and their clients after a change, without limits."""
     control = host.control(daemon)
     pids = control.servers()
@@ -193,7 +205,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
             control.status(pid),
             tuple(client.pid for client in clients if client.server in (pid, 0)),
             tuple(
-                query.what
+                query.name
                 for query in files.server_queries(daemon, pid)
                 if files.differs(query, control.try_ask(query.get))
             )
@@ -205,7 +217,7 @@ def ask_limits(daemon: Daemon, control: Control, live: steps_.Live) -> steps_.Li
     return dataclasses.replace(
         live,
         servers=tuple(servers),
-        stale=tuple(query.what for query in files.queries(daemon) if not files.holds(query, control.try_ask(query.get)))
+        stale=tuple(query.name for query in files.queries(daemon) if not files.holds(query, control.try_ask(query.get)))
         if same
         else (),
         extra=extra(daemon, control) if same and daemon.protocol == 2 else (),
@@ -236,7 +248,7 @@ def find_pid(pipe: str, proc: str) -> int | None:
     named = read_pid(pipe)
     if named and read_process(named, proc):
         return named
-    # One that is just starting, or of a driver that leaves no such file.
+    # A daemon that is starting, or a driver without this file.
     for pid in (int(name) for name in os.listdir(proc) if name.isdecimal()):
         found = read_process(pid, proc)
         if found and found[1].get(files.PIPE) == pipe and {"-d", "-f"} & set(found[0]):
@@ -258,7 +270,7 @@ def read_process(pid: int, proc: str) -> tuple[tuple[str, ...], dict[str, str], 
         if program is None:
             return None
         uid, pairs = os.stat(f"{proc}/{pid}").st_uid, []
-        # Another user's is there, and not ours.
+        # Without root, the process of another user is no daemon of this module.
         with contextlib.suppress(PermissionError), open(f"{proc}/{pid}/environ", "rb") as file:
             pairs = [row.partition("=") for row in file.read().decode(errors="replace").split("\0") if row]
     except (FileNotFoundError, ProcessLookupError):

@@ -2,12 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Options, variables and files of an MPS daemon: unit, configuration, and the script that pushes the limits. Pure.
 
-"""What a daemon of MPS is started with, and the files for it: unit, script that pushes the limits, configuration. Pure.
-
-The script does both halves of the same work wherever it runs: it says a limit, and asks for it. A daemon that was started without its
-limits is therefore a failed unit and no running one.
+The script sets each limit and reads it back. So a daemon that starts without its limits is a failed unit, not a running one.
 """
 
 from __future__ import annotations
@@ -19,13 +16,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.req
 
 HEADER = "# Written by rigwright.workstation.gpu_mps; the next run writes it again."
 
-# How a process tells that it is ours, and what it was started for.
+# The variable that marks a daemon of this module, with manager and name.
 MARK = "RIGWRIGHT_MPS"
 PARTS = "RIGWRIGHT_MPS_PARTITIONS"
 PIPE = "CUDA_MPS_PIPE_DIRECTORY"
 LOG = "CUDA_MPS_LOG_DIRECTORY"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# These would be defaults of the daemon that nobody declared, or another protocol.
+# These variables would set undeclared defaults of the daemon, or another protocol.
 FOREIGN = (
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
@@ -37,16 +34,16 @@ SYSTEMD = "systemd"
 DIRECT = "none"
 UNIT_FOLDER = "/etc/systemd/system"
 ANSWER_S = 20
-# Clients that are left after this many seconds of a stop are ended by the daemon.
+# The daemon ends clients that still run this many seconds after a stop.
 QUIT_S = 10
 # A percentage, a priority or a size.
 _A_LIMIT = re.compile(r"\d")
 
 
 class Query(t.NamedTuple):
-    """A limit: how it is set, how it is asked for, and the answers that mean that it holds. On protocol 3 commands are arguments."""
+    """A limit: the commands that set and read it, and the answers that confirm it. On protocol 3 commands are arguments."""
 
-    what: str
+    name: str
     set: str
     get: str
     answers: tuple[str, ...]
@@ -79,7 +76,7 @@ def environment(daemon: Daemon, manager: str) -> dict[str, str]:
     return {
         PIPE: daemon.pipe,
         LOG: daemon.log,
-        # By UUID: an index is counted anew by the server, and differs between tools.
+        # By UUID: the server counts indices again, and tools count differently.
         VISIBLE: ",".join(daemon.devices),
         MARK: f"{manager}:{daemon.name}",
         **({PARTS: parts} if parts else {}),
@@ -160,7 +157,7 @@ def server_queries(daemon: Daemon, server: int) -> list[Query]:
         if "_client_priority" not in verb:
             found.append(
                 Query(
-                    query.what,
+                    query.name,
                     " ".join([verb.replace("_default", ""), str(server), *rest]),
                     " ".join([getter.replace("_default", ""), str(server), *of]),
                     query.answers,
@@ -202,22 +199,22 @@ _SCRIPT = """\
 {header}
 # Pushes the limits of the MPS daemon {name} and reads them back; fails where one does not hold. Runs at each start of the daemon.
 set -eu
-told_by() {{ {control}; }}
+send() {{ {control}; }}
 fail() {{ echo "nvidia-mps {name}: $1" >&2; exit 1; }}
 push() {{
-    said=$(told_by "$1") || fail "$1: $said"
-    told=$(told_by "$2") || fail "$2: $told"
-    case "|$3|" in *"|$told|"*) ;; *) fail "after '$1' the daemon tells '$told'${{said:+, and it said '$said'}}" ;; esac
+    reply=$(send "$1") || fail "$1: $reply"
+    value=$(send "$2") || fail "$2: $value"
+    case "|$3|" in *"|$value|"*) ;; *) fail "after '$1' the daemon reports '$value'${{reply:+, and it replied '$reply'}}" ;; esac
 }}
 partition() {{
     ids=${pipe}/partitions
     if grep -q "^$1 " "$ids" 2>/dev/null; then return; fi
-    told=$(told_by "sm_partition add $2 $3") || fail "partition $1: $told"
-    case "$told" in *" "*|"") fail "partition $1: $told" ;; */*) echo "$1 $told" >>"$ids" ;; *) fail "partition $1: $told" ;; esac
+    id=$(send "sm_partition add $2 $3") || fail "partition $1: $id"
+    case "$id" in *" "*|"") fail "partition $1: $id" ;; */*) echo "$1 $id" >>"$ids" ;; *) fail "partition $1: $id" ;; esac
 }}
-# The daemon is there some time before its socket is.
+# The daemon starts some time before its socket is ready.
 tries=0
-until told_by '{hello}' >/dev/null 2>&1; do
+until send '{hello}' >/dev/null 2>&1; do
     tries=$((tries + 1))
     [ "$tries" -le 100 ] || fail "no answer at ${pipe}; look at {look}"
     sleep 0.1
@@ -232,7 +229,7 @@ def script(daemon: Daemon, program: str, manager: str = DIRECT) -> str:
         control, hello = f"printf '%s\\n' \"$1\" | {limit} {program}", "get_server_list"
         lines += [f"partition '{query.name}' '{query.device}' {query.chunks}" for query in daemon.partitions]
     else:
-        # Words, not a line: that is how this protocol takes its commands.
+        # This protocol takes commands as arguments.
         control, hello = f"{limit} {program} $1", "server list"
     return _SCRIPT.format(
         header=HEADER,
@@ -285,7 +282,7 @@ def stop_command(daemon: Daemon, program: str) -> str:
 
 
 def unit(daemon: Daemon, program: str, script_path: str, configuration_path: str) -> str:
-    """``Type=simple``: the daemon in the foreground is the unit's main process, so that systemd knows when it ends."""
+    """Return the unit. The daemon runs in the foreground (``Type=simple``), so that systemd knows when it ends."""
     below = daemon.pipe.partition("/run/")[2]
     logs = daemon.log.partition("/var/log/")[2]
     start = " ".join([program, *arguments(daemon, True, configuration_path)])
@@ -294,7 +291,7 @@ def unit(daemon: Daemon, program: str, script_path: str, configuration_path: str
         "[Unit]",
         f"Description=NVIDIA MPS control daemon {daemon.name}",
         "Documentation=https://docs.nvidia.com/deploy/mps/",
-        # Without the GPU's state held, the first client waits for it to be set up.
+        # Without persistence, the first client waits for the initialization of the GPU.
         "After=nvidia-persistenced.service",
         "",
         "[Service]",

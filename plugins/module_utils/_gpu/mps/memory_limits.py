@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Limits of GPU memory that the kernel enforces, by control group (driver 615 and later). Experimental: tested with a fake only.
 
-"""Limits of GPU memory that the kernel enforces, by control group (driver 615 and later). Experimental: seen on an imitation only.
-
-NVML's nvmlDeviceSetMemoryLimits_v1 and nvmlDeviceGetMemoryLimits_v1 (nvidia-ml-py 13.615.71) name a control group and have bytes; the
-same is `nvidia-smi memory-limits`.
+NVML's nvmlDeviceSetMemoryLimits_v1 and nvmlDeviceGetMemoryLimits_v1 (nvidia-ml-py 13.615.71) take a control group and bytes, as
+`nvidia-smi memory-limits` does.
 """
 
 from __future__ import annotations
@@ -83,25 +81,25 @@ def read(
 def due(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> list[Limit]:
     """Return the limits that do not hold.
 
-    :raises NvmlError: the driver cannot tell.
+    :raises NvmlError: the driver cannot report limits.
     """
-    return [limit for limit in limits if _told(nvml, limit) != (limit.soft, limit.hard)]
+    return [limit for limit in limits if _current(nvml, limit) != (limit.soft, limit.hard)]
 
 
 def apply(nvml: gpu_nvml.Nvml, limits: t.Sequence[Limit]) -> None:
     """Set limits.
 
-    :raises NvmlError: one was refused, or does not hold.
+    :raises NvmlError: a limit was refused, or does not hold.
     """
     for limit in limits:
         row = gpu_nvml.pynvml.c_nvmlSetMemoryLimits_v1_t()
         row.nameSpace, row.softLimit, row.hardLimit = limit.namespace.encode(), limit.soft, limit.hard
         nvml.call("nvmlDeviceSetMemoryLimits_v1", nvml.find(limit.device).handle, row)
-        if _told(nvml, limit) != (limit.soft, limit.hard):
+        if _current(nvml, limit) != (limit.soft, limit.hard):
             raise gpu_nvml.NvmlError(gpu_nvml.CODES["INVALID_STATE"], "nvmlDeviceGetMemoryLimits_v1")
 
 
-def _told(nvml: gpu_nvml.Nvml, limit: Limit) -> tuple[int, int]:
+def _current(nvml: gpu_nvml.Nvml, limit: Limit) -> tuple[int, int]:
     row = gpu_nvml.pynvml.c_nvmlGetMemoryLimits_v1_t()
     row.nameSpace = limit.namespace.encode()
     nvml.call("nvmlDeviceGetMemoryLimits_v1", nvml.find(limit.device).handle, row)

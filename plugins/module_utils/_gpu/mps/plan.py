@@ -2,12 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Decide the steps from a running daemon to the requested one. Pure.
 
-"""From a daemon as it should be and what lives, to what has to be done. Pure.
-
-What the process was started with is read from the process, and its limits are asked for: nothing is remembered, so a run that was cut
-short is completed by the next one.
+Options are read from the process, and limits from the daemon. Nothing is recorded, so the next run completes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ _LIMIT = re.compile(r"^((?:pinned_memory_limit|active_thread_percentage|client_p
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server of a live daemon. ``stale``: the limits that its next clients would get and should not."""
+    """A server of a running daemon. ``stale``: limits of its next clients that differ from the request."""
 
     pid: int
     status: str = ""
@@ -58,11 +55,11 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Live:
-    """What answers at a pipe directory; ``pid`` is None where nothing does.
+    """The daemon at a pipe directory; ``pid`` is None without one.
 
-    :param mark: who started it; empty for a daemon that is not ours.
-    :param stale: defaults that are not as they should be.
-    :param extra: those that are set and should not be, which nothing but a restart takes back.
+    :param mark: manager and name; empty for a daemon that this module did not start.
+    :param stale: defaults that differ from the request.
+    :param extra: defaults that are not requested; only a restart removes them.
     """
 
     pid: int | None = None
@@ -86,7 +83,7 @@ class Live:
 
 @dataclasses.dataclass
 class Steps:
-    """What is to be done, in this order: drain, files, verbs, servers. A file that is None goes."""
+    """The steps of a daemon, in this order: drain, files, verbs, servers. A file that is None is removed."""
 
     files: dict[str, str | None] = dataclasses.field(default_factory=dict)
     verbs: list[str] = dataclasses.field(default_factory=list)
@@ -111,9 +108,8 @@ def decide(
 ) -> Steps:
     """Decide the steps of one daemon.
 
-    :param wanted_files: all files of the daemon; those that should not be there are the ones of *on_disk* that it lacks.
-
-    :param uid: whose process the daemon should be.
+    :param wanted_files: all files of the daemon; other files of *on_disk* are removed.
+    :param uid: the user of the requested daemon.
     """
     steps = Steps()
     if live.pid is not None and not live.ours:
@@ -122,7 +118,7 @@ def decide(
                 f"another daemon has {daemon.pipe} (pid {live.pid or 'unknown'}), which this module did not start;"
                 " it is left alone: stop it, or take another name or pipe_root"
             )
-        # One that is not ours is not ours to stop either.
+        # This module stops only daemons that it started.
         return steps
     if daemon.state != STARTED:
         return _to_stop(daemon, live, on_disk, when_clients, manager)
@@ -149,7 +145,9 @@ def decide(
             elif when_clients == FAIL:
                 steps.refusal = _busy(daemon, live, reason)
             else:
-                steps.pending.append(f"{daemon.name}: {reason}, until its clients {_told(server.clients)} have ended")
+                steps.pending.append(
+                    f"{daemon.name}: {reason}, until its clients {_pid_list(server.clients)} have ended"
+                )
     return steps
 
 
@@ -161,7 +159,7 @@ def _restart_for(
     manager: str,
     uid: int | None,
 ) -> list[str]:
-    """Return the options and variables that the process should not have been started with."""
+    """Return the reasons for a restart."""
     if live.pid is None:
         return []
     reasons = []
@@ -203,7 +201,7 @@ def _to_stop(daemon: Daemon, live: Live, on_disk: t.Mapping[str, str | None], wh
 
 
 def _with_clients(steps: Steps, live: Live, verb: str, reason: str, when_clients: str) -> None:
-    """Do what ends clients, if that is all right."""
+    """Add a step that ends clients, if *when_clients* allows it."""
     name = live.mark.partition(":")[2]
     if not live.clients:
         steps.verbs.append(verb)
@@ -211,9 +209,9 @@ def _with_clients(steps: Steps, live: Live, verb: str, reason: str, when_clients
         steps.drain = True
         steps.verbs.append(verb)
     elif when_clients == DEFER:
-        # Files that the process would not be in keeping with wait as well.
+        # The files wait too: they have to match the running process.
         steps.files = {}
-        steps.pending.append(f"{name}: {reason}, until its clients {_told(live.clients)} have ended")
+        steps.pending.append(f"{name}: {reason}, until its clients {_pid_list(live.clients)} have ended")
     else:
         steps.refusal = f"daemons[{name}]: {_waits(reason, live.clients)}"
 
@@ -224,10 +222,10 @@ def _busy(daemon: Daemon, live: Live, reason: str) -> str:
 
 def _waits(reason: str, clients: t.Sequence[int]) -> str:
     return (
-        f"{reason} meets clients ({_told(clients)}): end them, or set when_clients to drain (wait for them, then end them) or defer (leave"
-        " them, report what is pending)"
+        f"{reason} meets clients ({_pid_list(clients)}): end them, or set when_clients to drain (wait for them, then end them)"
+        " or defer (leave them, report what is pending)"
     )
 
 
-def _told(clients: t.Sequence[int]) -> str:
+def _pid_list(clients: t.Sequence[int]) -> str:
     return ", ".join(map(str, clients))

@@ -2,14 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Prove that a program runs under an MPS daemon, and with which limits: a process of its own asks the CUDA driver.
 
-"""Proof that a program really runs under a daemon of MPS, and what it gets: asked of the CUDA driver by a process of its own.
+In compute mode DEFAULT a client that does not find its daemon runs without MPS and limits, and reports no error. Only the driver
+shows it: by device attribute 133, and by the number of multiprocessors.
 
-In compute mode DEFAULT a client that does not find its daemon runs beside it, unlimited and without a word. The driver alone tells:
-device attribute 133, and the number of multiprocessors that it shows.
-
-This file is the probe's program as well: :func:`source` is run by ``python -c``, so it imports nothing of the collection.
+This file is also the program of the probe: ``python -c`` runs :func:`source`, so it imports nothing of the collection.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ MPS_ENABLED = 133
 OUT_OF_MEMORY = 2
 MIB = 2**20
 TIMEOUT_S = 60
-# A streaming multiprocessor is given out with its neighbour (a TPC has two); some chips round to larger groups.
+# Multiprocessors are assigned in pairs (a TPC has two); some chips round to larger groups.
 SM_SLACK = 2
-# What the context itself takes of a limit; a limit below it leaves nothing.
+# The context itself needs this much of a limit.
 ABOVE_LIMIT_MIB = 64
 
 
@@ -51,7 +49,7 @@ def request(limits_mib: t.Mapping[str, int], contexts: bool) -> str:
     return json.dumps({"limits_mib": limits, "contexts": contexts})
 
 
-def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def probe_devices(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return what a new program sees. ``error``: where it ended, with the driver's code."""
     account: dict[str, t.Any] = {"devices": [], "error": None}
     try:
@@ -70,13 +68,13 @@ def look(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         count = ctypes.c_int()
         call("cuDeviceGetCount", ctypes.byref(count))
         for ordinal in range(count.value):
-            account["devices"].append(look_at(call, ordinal, wanted))
+            account["devices"].append(probe_device(call, ordinal, wanted))
     except Failed as error:
         account["error"] = {"function": error.function, "code": error.code, "words": ""}
     return account
 
 
-def look_at(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def probe_device(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     device, number = ctypes.c_int(), ctypes.c_int()
     call("cuDeviceGet", ctypes.byref(device), ordinal)
     found: dict[str, t.Any] = {"ordinal": ordinal, "uuid": uuid_of(call, device)}
@@ -85,7 +83,7 @@ def look_at(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.
             call("cuDeviceGetAttribute", ctypes.byref(number), attribute, device)
             found[key] = number.value
         except Failed:
-            # A driver older than the attribute.
+            # The driver is older than the attribute.
             found[key] = None
     total, free = ctypes.c_size_t(), ctypes.c_size_t()
     call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
@@ -128,7 +126,7 @@ def uuid_of(call: t.Callable[..., None], device: ctypes.c_int) -> str:
 def read(text: str) -> dict[str, t.Any]:
     """Parse the output of the program.
 
-    :raises ValueError: the program left no account.
+    :raises ValueError: the output has no result.
     """
     lines = [line for line in text.splitlines() if line.startswith('{"devices"')]
     if not lines:
@@ -142,7 +140,7 @@ def most_multiprocessors(total: int, percentage: int) -> int:
 
 
 def plain_uuid(uuid: str) -> str:
-    """Without what it is of: the driver tells instances like GPUs."""
+    """Return a UUID without its prefix: the driver reports instances as GPUs."""
     return uuid.partition("-")[2].lower()
 
 
@@ -153,9 +151,9 @@ def judge(
     limits_mib: t.Mapping[str, int],
     devices: t.Sequence[str],
 ) -> list[str]:
-    """Return the problems of what a client got; none where it is proven.
+    """Return the problems of a client's devices; none if the daemon is proven.
 
-    :param outside: what a program sees that does not run under MPS, for the number of multiprocessors; None where nobody could ask.
+    :param outside: the devices of a program without MPS, for the number of multiprocessors; None without such a probe.
     """
     problems = []
     found = {plain_uuid(device["uuid"]): device for device in account["devices"]}
@@ -187,4 +185,4 @@ def judge(
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(look(json.loads(sys.stdin.read()))) + "\n")
+    sys.stdout.write(json.dumps(probe_devices(json.loads(sys.stdin.read()))) + "\n")

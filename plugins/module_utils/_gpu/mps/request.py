@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Which MPS daemons a host should have, and what has to be done for each. Pure: requests and what lives as they are in, steps out.
+"""Parse and validate requested MPS daemons. Pure.
 
 Sources, where none is named: NVIDIA's pages below docs.nvidia.com/deploy/mps (release 615, 9 Sep 2026).
 """
@@ -29,14 +27,14 @@ PRIORITIES = {NORMAL: 0, BELOW_NORMAL: 1}
 
 # The first driver with protocol 3 and with limits of memory that the kernel enforces.
 PROTOCOL_3_DRIVER = 615
-# Volta: clients have address spaces of their own, percentages and limits. (7.0 is Volta: who compares with 7.5 takes a V100 for older.)
+# Volta: clients have address spaces of their own, percentages and limits. (Volta is 7.0: a comparison with 7.5 would exclude a V100.)
 VOLTA = (7, 0)
 # H100, H200. Under these percentages matrix products in bf16 were right on an H200; under 20, 30, 40, 60, 65, 70, 75 and 80 they were wrong
 # (docs/measurements/gpu_percentages_h200.json: driver 580.159.04, PyTorch 2.11 with CUDA 13.0; docs/gpu_sharing.md).
 HOPPER = (9, 0)
 FOUND_RIGHT = (10, 50, 90, 100)
 CLIENTS_PER_DEVICE = {True: 48, False: 16}
-# unix(7): what a socket's path may be long. A daemon beyond it starts, and ends without a word.
+# unix(7): the longest path of a socket. A daemon with a longer one ends without a message.
 SUN_PATH = 107
 ALL = "all"
 
@@ -46,7 +44,7 @@ _SIZE = re.compile(r"([1-9]\d{0,6})([GM])")
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """What a daemon may be given: a GPU, or a MIG instance of one. ``divided``: a GPU in MIG mode, whose instances are devices instead."""
+    """A device of a daemon: a GPU or a MIG instance. ``divided``: a GPU in MIG mode, whose instances are the devices."""
 
     uuid: str
     index: str = ""
@@ -82,7 +80,7 @@ class Namespace:
 
 @dataclasses.dataclass(frozen=True)
 class Daemon:
-    """A daemon as it should be. Devices are UUIDs; a limit that is None is not set."""
+    """A requested daemon. Devices are UUIDs; a limit that is None is not set."""
 
     name: str
     state: str = STARTED
@@ -105,7 +103,7 @@ class Daemon:
 
 
 class Wanted(t.NamedTuple):
-    """What the request comes to; nothing may be written where there is a refusal."""
+    """The parsed request. With a refusal nothing may be written."""
 
     daemons: list[Daemon]
     refusals: list[str]
@@ -135,7 +133,7 @@ def advised_percentage(clients: int) -> int:
 
 
 def find(devices: t.Sequence[Device], wanted: str) -> Device | None:
-    """By UUID, PCI address (any case, four or eight digits of domain) or index."""
+    """Find a device by UUID, PCI address (any case, four or eight digits of domain) or index."""
     text, address = wanted.strip().lower(), pci_address(wanted)
     return next(
         (
@@ -182,7 +180,7 @@ def _refuse_shared_exclusive(result: Wanted, devices: t.Sequence[Device]) -> Non
 
 
 class _Reader:
-    """Reads one request; what is wrong goes to the refusals, all of it at once."""
+    """A parser of one request; it collects all refusals."""
 
     def __init__(
         self, request: t.Mapping[str, t.Any], devices: t.Sequence[Device], driver: str, result: Wanted
@@ -199,7 +197,7 @@ class _Reader:
             self.refuse("name", "is no name; take a letter, then up to 31 letters, digits, - and _")
         state = request.get("state") or STARTED
         protocol = protocol_for(str(request.get("protocol") or "auto"), self.driver)
-        # What is to be stopped may name devices that are gone.
+        # A daemon that has to stop may name devices that are gone.
         devices = self.read_devices() if state == STARTED else []
         daemon = Daemon(
             name=self.name,
@@ -217,7 +215,7 @@ class _Reader:
             log=f"{log_root.rstrip('/')}/{self.name}",
         )
         if state == STARTED:
-            self.lint(daemon, devices)
+            self.check(daemon, devices)
         return daemon
 
     def read_devices(self) -> list[Device]:
@@ -261,7 +259,7 @@ class _Reader:
             mib = self.read_size(f"memory_limits[{word}]", text)
             device = find(self.devices, word)
             if word != ALL and (device is None or device not in devices):
-                # MPS takes such an entry, and as a variable of a client it drops every limit (gpu.md 2.5).
+                # MPS accepts such an entry; as a variable of a client it drops all limits (docs/gpu_sharing.md).
                 self.refuse(
                     f"memory_limits[{word}]",
                     "names a GPU that this daemon does not have, which would drop all its limits;"
@@ -308,7 +306,7 @@ class _Reader:
             text = row.get("memory_limit")
             memory = self.read_size(f"namespaces[{name}].memory_limit", text) if text else None
             percentage = self.read_percentage(row, f"namespaces[{name}].active_thread_percentage")
-            # The limits of a server are those of its `default` alone: one without its own would have the whole GPU.
+            # The limits of a server are those of its `default` alone: a namespace without limits has the whole GPU.
             namespaces.append(
                 Namespace(
                     name,
@@ -323,7 +321,7 @@ class _Reader:
         sizes = [size_mib(str(text)) for text in (self.request.get("memory_limits") or {}).values()]
         return min((size for size in sizes if size), default=None)
 
-    def lint(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
+    def check(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
         request = self.request
         if daemon.user and daemon.multiuser:
             self.refuse("multiuser", "and `user` exclude each other: one server for all, or the daemon of one user")
@@ -358,7 +356,7 @@ class _Reader:
                 f"its socket {socket} has {len(socket.encode())} bytes and a socket may have {SUN_PATH}; take a shorter pipe_root",
             )
         self.advise(daemon, devices, request.get("clients"))
-        self.doubt(daemon, devices)
+        self.warn_of_percentages(daemon, devices)
 
     def advise(self, daemon: Daemon, devices: t.Sequence[Device], clients: int | None) -> None:
         if not clients:
@@ -372,11 +370,11 @@ class _Reader:
                 f"{daemon.name}: NVIDIA advises {best} % for {clients} clients, 100 / (0.5 n); it is {daemon.percentage or 100} %"
             )
 
-    def doubt(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
-        """Warn of percentages with wrong results: these come without an error, and the client that proves a daemon computes none."""
+    def warn_of_percentages(self, daemon: Daemon, devices: t.Sequence[Device]) -> None:
+        """Warn of percentages that gave wrong results. They give no error, and the client that proves a daemon computes nothing."""
         if not any(device.capability == HOPPER for device in devices):
             return
-        # What was measured is a whole card: an instance of MIG has other numbers of multiprocessors.
+        # The measurement is of a whole card: a MIG instance has other numbers of multiprocessors.
         right = (100,) if any(device.parent for device in devices) else FOUND_RIGHT
         percentages = {daemon.percentage, *(namespace.percentage for namespace in daemon.namespaces)} - {None, *right}
         for percentage in sorted(t.cast("set[int]", percentages)):

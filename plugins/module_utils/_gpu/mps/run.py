@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The order of the steps of gpu_mps: read the host, decide for each daemon, apply, prove."""
+"""Run gpu_mps: read the host, decide the steps of each daemon, apply and prove them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import apply as mps
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import facts as mps_facts
@@ -27,12 +28,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.req
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
 
 SYSTEMD_RUNS = "/run/systemd/system"
-
-
 UNIT_FOLDER = files.UNIT_FOLDER
-
-
-# What systemd makes for a unit lies below these (RuntimeDirectory=, LogsDirectory= of systemd.exec(5)).
+# systemd creates the directories of a unit below these (RuntimeDirectory=, LogsDirectory= of systemd.exec(5)).
 ROOTS = {"pipe_root": "/run/", "log_root": "/var/log/"}
 
 
@@ -41,40 +38,32 @@ def read_host(module: AnsibleModule) -> mps_facts.Host:
     manager = params["manager"]
     if manager == "auto":
         manager = files.SYSTEMD if os.path.isdir(SYSTEMD_RUNS) else files.DIRECT
-    # Containers to which the host lends its driver have it there.
-    program = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
-    if program is None:
+    host = mps_facts.find_host(module, manager, params["config_root"], UNIT_FOLDER)
+    if host is None:
         module.fail_json(
             msg=f"There is no {PROGRAM}: it comes with the driver (nvidia-compute-utils on Ubuntu, nvidia-cuda-mps on Debian,"
             " the role nvidia_driver). Nothing was changed.",
             error="NO_PROGRAM",
         )
-
-    def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
-        found = module.run_command(
-            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
-        )
-        return t.cast("tuple[int, str, str]", found)
-
-    return mps_facts.Host(execute, manager, program, params["config_root"], UNIT_FOLDER)
+    return t.cast("mps_facts.Host", host)
 
 
 def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, request: Wanted) -> list[str]:
     """Return the parts of the request that do not fit this host."""
     found = list(request.refusals)
     for daemon in request.daemons:
-        if daemon.user and daemon.state == STARTED and mps_facts.user_id(daemon.user) is None:
+        if daemon.user and daemon.state == STARTED and accounts.uid_of(daemon.user) is None:
             found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")
         if daemon.multiuser and os.geteuid() != 0:
             found.append(f"daemons[{daemon.name}].multiuser: needs root (become: true)")
     for option in ("pipe_root", "log_root", "config_root"):
-        # From where a module runs is Ansible's to choose: the next run would not find what this one has made.
+        # Ansible chooses the working directory of a module: the next run would not find a relative path.
         if not os.path.isabs(params[option]):
             found.append(f"{option}: {params[option]} is not absolute; write the whole path")
     for option, root in ROOTS.items():
         if host.manager == files.SYSTEMD and not params[option].startswith(root):
             found.append(
-                f"{option}: with systemd it lies below {root.rstrip('/')}, which the unit makes; or set manager: none"
+                f"{option}: with systemd it is below {root.rstrip('/')}, which the unit makes; or set manager: none"
             )
     return found
 
@@ -133,8 +122,8 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
     plans: list[tuple[Daemon, Live, Steps, dict[str, t.Any]]] = []
     for daemon in request.daemons:
         texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
-        found, live = mps_facts.on_disk(daemon, host), mps_facts.look(daemon, host)
-        uid = mps_facts.user_id(daemon.user) if daemon.user else os.geteuid()
+        found, live = mps_facts.on_disk(daemon, host), mps_facts.read_live(daemon, host)
+        uid = accounts.uid_of(daemon.user) if daemon.user else os.geteuid()
         steps = decide(daemon, live, texts, found, params["when_clients"], host.manager, uid)
         plans.append((daemon, live, steps, described(live, found)))
     refusals = [steps.refusal for _daemon, _live, steps, _before in plans if steps.refusal]
@@ -150,10 +139,10 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
             mps.apply(daemon, live, steps, host, params["drain_timeout"])
         if not module.check_mode and daemon.state == STARTED:
             if params["verify"]:
-                # A daemon that was just started has no server yet whose user would matter.
+                # A new daemon has no server yet.
                 verified = mps.prove(daemon, Live() if {"start", "restart"} & set(steps.verbs) else live, host)
             if steps.changed:
-                live = mps_facts.look_at_servers(daemon, host)
+                live = mps_facts.read_servers(daemon, host)
         rows.append(report(daemon, live, steps, verified, state))
     if not module.check_mode:
         hard.apply(nvml, new_limits)
@@ -164,8 +153,8 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
         "advice": request.advice,
         "hard_limits": [str(limit) for limit in new_limits],
         "diff": {
-            "before": told({daemon.name: before for daemon, _live, _steps, before in plans}),
-            "after": told({daemon.name: after(daemon, steps, before, host) for daemon, _l, steps, before in plans}),
+            "before": to_json({daemon.name: before for daemon, _live, _steps, before in plans}),
+            "after": to_json({daemon.name: after(daemon, steps, before, host) for daemon, _l, steps, before in plans}),
         },
     }
     unproven = [f"{row['name']}: {line}" for row in rows for line in (row["verified"] or {"problems": []})["problems"]]
@@ -174,7 +163,7 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
     module.exit_json(**result)
 
 
-def told(states: t.Mapping[str, t.Any]) -> str:
+def to_json(states: t.Mapping[str, t.Any]) -> str:
     return json.dumps(states, indent=1, sort_keys=True) + "\n"
 
 

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Whether GPUs are shared as declared: gpu_mode, gpu_mig and gpu_mps are asked in one process, as in check mode; nothing is written."""
+"""Differences between declared and actual sharing: gpu_mode, gpu_mig and gpu_mps run in one process, in check mode."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import dataclasses
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
@@ -33,7 +32,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-# What gpu_mig and gpu_mps take where nothing is stated, as in their argument specs.
+# Defaults of gpu_mig and gpu_mps, as in their argument specs.
 MIG_DEFAULTS: Entry = {
     "mode": "unchanged",
     "layout": None,
@@ -52,8 +51,8 @@ SYSTEMD = "/run/systemd/system"
 
 
 @dataclasses.dataclass
-class Told:
-    """What a module would do. ``rows`` is its own account of it."""
+class Outcome:
+    """What a module would report in check mode."""
 
     changed: bool = False
     warnings: list[str] = dataclasses.field(default_factory=list)
@@ -61,8 +60,8 @@ class Told:
     pending: list[str] = dataclasses.field(default_factory=list)
 
 
-class _Watching:
-    """Stands for a module in check mode, of one that only looks."""
+class _CheckMode:
+    """A module in check mode, inside a module that never writes."""
 
     check_mode = True
 
@@ -80,31 +79,32 @@ def gpu_of(nvml: Nvml, card: Card) -> Gpu:
     return Gpu(card, reader.ask("nvmlDeviceGetMigMode") is not None, capability and tuple(capability))
 
 
-def look_at_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Told:
+def preview_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Outcome:
     """Return what gpu_mode would change.
 
     :raises Refusal: gpu_mode would refuse it.
     """
     request = ModeRequest(requests_of(rows, nvml.cards()), keep=True, exclusive=True)
     prepared = request.prepare(nvml, Tree(root), module.run_command)
-    return Told(prepared.changed, prepared.warnings, prepared.needs)
+    return Outcome(prepared.changed, prepared.warnings, prepared.needs)
 
 
-def look_at_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) -> Told:
+def preview_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) -> Outcome:
     """Return what gpu_mig would change.
 
+    :param request: all parameters of gpu_mig, see :func:`mig_parameters`.
     :raises Refusal: gpu_mig would refuse it.
     """
-    watching = _Watching(module)
+    check_mode = _CheckMode(module)
     try:
-        result = mig_run.run(t.cast("AnsibleModule", watching), nvml, mig_parameters(request), mig_boot.PROGRAM, root)
+        result = mig_run.run(t.cast("AnsibleModule", check_mode), nvml, request, mig_boot.PROGRAM, root)
     except mig_run.Stopped as stopped:
         raise Refusal(str(stopped)) from stopped
-    return Told(result["changed"], watching.warnings, result["needs"])
+    return Outcome(result["changed"], check_mode.warnings, result["needs"])
 
 
 def mig_parameters(request: Entry) -> Entry:
-    """Return parameters as gpu_mig has them after Ansible has read its options: its declarations for boots are compared with them."""
+    """Return all parameters of gpu_mig, with defaults: gpu_mig compares them with its declarations for boots."""
     parameters = {**MIG_DEFAULTS, **request}
     if parameters["layout"] is not None:
         parameters["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in parameters["layout"]]
@@ -121,25 +121,25 @@ def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
     return sorted(set(declared) - requested)
 
 
-def look_at_mps(
+def preview_mps(
     module: AnsibleModule, nvml: Nvml, daemons: list[Entry], limits: list[Entry], when_clients: str
-) -> Told:
+) -> Outcome:
     """Return what gpu_mps would change.
 
     :raises Refusal: gpu_mps would refuse it.
     """
     if not (daemons or limits):
-        return Told()
+        return Outcome()
     devices, driver = mps_devices.read(nvml)
     host = _host(module)
     request = wanted(daemons, devices, driver, PIPES, LOGS)
     hard, problems = memory_limits.read(limits, devices, driver)
     problems = request.refusals + problems
-    result = Told()
+    result = Outcome()
     for daemon in request.daemons if not problems else []:
         texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
-        uid = mps_facts.user_id(daemon.user) if daemon.user else os.geteuid()
-        on_disk, live = mps_facts.on_disk(daemon, host), mps_facts.look(daemon, host)
+        uid = accounts.uid_of(daemon.user) if daemon.user else os.geteuid()
+        on_disk, live = mps_facts.on_disk(daemon, host), mps_facts.read_live(daemon, host)
         steps = decide(daemon, live, texts, on_disk, when_clients, host.manager, uid)
         problems += [steps.refusal] if steps.refusal else []
         result.changed = result.changed or steps.changed
@@ -151,15 +151,8 @@ def look_at_mps(
 
 
 def _host(module: AnsibleModule) -> mps_facts.Host:
-    program_path = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])
-    if program_path is None:
-        raise Refusal(f"there is no {PROGRAM}: it comes with the driver (the role nvidia_driver); or leave `mps` out")
-
-    def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
-        found = module.run_command(
-            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
-        )
-        return t.cast("tuple[int, str, str]", found)
-
     manager = mps_files.SYSTEMD if os.path.isdir(SYSTEMD) else mps_files.DIRECT
-    return mps_facts.Host(execute, manager, program_path, CONFIGURATIONS)
+    host = mps_facts.find_host(module, manager, CONFIGURATIONS)
+    if host is None:
+        raise Refusal(f"there is no {PROGRAM}: it comes with the driver (the role nvidia_driver); or leave `mps` out")
+    return host

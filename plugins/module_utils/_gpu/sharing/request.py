@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""How the GPUs of a host are shared, as one list: what it asks of modes, MIG and MPS, and whether the choice fits who shares. Pure."""
+"""Parse the list of shared GPUs: its parts for modes, MIG and MPS, and findings about choices that do not fit the users. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ Entry = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """A card as far as sharing it goes."""
+    """A card, with the abilities that matter for sharing."""
 
     card: Card
     has_mig: bool
@@ -39,7 +37,7 @@ class Gpu:
 
 @dataclasses.dataclass
 class Request:
-    """The list, sorted by what does it. ``by_card``: what holds for each card, by its UUID."""
+    """The list, split by module. ``by_card``: the settings of each card, by its UUID."""
 
     by_card: dict[str, Entry]
     modes: list[Entry]
@@ -50,7 +48,7 @@ class Request:
 def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
     """Parse the rows of the user.
 
-    :raises Refusal: a row names no card, or daemons contradict each other; every reason is told.
+    :raises Refusal: a row names no card, or daemons contradict each other; the text has all reasons.
     """
     problems: list[str] = []
     by_card = _by_card(rows, cards, problems)
@@ -58,7 +56,7 @@ def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
         if entry.get("mps") and (entry.get("mig") or {}).get("mode") == "enabled":
             problems.append(
                 f"`gpu_sharing_gpus`: {uuid} is to have MIG, and daemons of MPS for the whole card: leave one of them out"
-                " (a daemon for one instance is a task with gpu_mps, which names the instance)"
+                " (for a daemon on one instance, write a task with gpu_mps that names the instance)"
             )
     request = Request(by_card, _modes(rows), _mig(by_card), _daemons(by_card, problems))
     if problems:
@@ -126,16 +124,16 @@ def mode_of(entry: Entry) -> str:
     return EXCLUSIVE if entry.get("compute_mode") == "exclusive_process" else TIME_SLICING
 
 
-# Figures: an H200, two ResNet-50 of batch 32 beside each other (measured, driver 580.159.04): 2.19 times the time of each with time
-# slices, 1.60 with MPS; in a row it would be 2.
+# Measured on an H200 (driver 580.159.04) with two ResNet-50 of batch 32 at once: each takes 2.19 times its time with time slices, and
+# 1.60 times with MPS. One after the other would be 2.
 def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
-    """Return the problems of the choice for those who share the card, each with an alternative; none where nobody said who they are."""
+    """Return the problems of the choice for the users of the card, each with an alternative; none if `users` and `jobs` are unknown."""
     mode, users, jobs = mode_of(entry), entry.get("users"), entry.get("jobs")
     found = []
     if users == STRANGERS and mode == MPS:
         found.append(
             (
-                "MPS does not keep users apart: a fault of one ends the jobs of all on the card, and memory limits are soft",
+                "MPS does not isolate users: a fault of one ends the jobs of all on the card, and memory limits are soft",
                 _for_strangers(gpu),
             )
         )
@@ -145,9 +143,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
             if gpu.has_mig
             else "limit processors and memory of each user by control groups, and watch its memory"
         )
-        found.append(
-            ("time slices cap no memory: one user can take all of it from those who do not know each other", fitting)
-        )
+        found.append(("time slices limit no memory: one user can take all of it", fitting))
     if users in (ONE, TEAM) and jobs == SMALL and mode == TIME_SLICING and _has_mps(gpu):
         found.append(
             (
@@ -158,7 +154,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
     if jobs == SATURATING and mode in (MPS, TIME_SLICING):
         found.append(
             (
-                "jobs that each fill the card gain nothing beside each other",
+                "jobs that each fill the card gain nothing from sharing it",
                 "queue them, with `compute_mode: exclusive_process`",
             )
         )
@@ -174,7 +170,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
     if mode == MPS and users == STRANGERS and any(daemon.get("multiuser") for daemon in entry["mps"]):
         found.append(
             (
-                "`multiuser` puts all users into one server, in which they are not kept apart",
+                "`multiuser` puts all users into one server, which does not isolate them",
                 "give each team a daemon of its own",
             )
         )
@@ -200,22 +196,22 @@ def _is_limited(daemon: Entry) -> bool:
 
 
 def findings(gpus: t.Sequence[Gpu], by_card: t.Mapping[str, Entry]) -> list[dict[str, str]]:
-    """One for each card that is in the list."""
+    """Return a finding for each card of the list."""
     found = []
     for gpu in gpus:
         entry = by_card.get(gpu.card.uuid)
         if entry is None:
             continue
-        against = advise(gpu, entry)
+        problems = advise(gpu, entry)
         who = " and ".join(filter(None, [entry.get("users"), entry.get("jobs") and f"{entry['jobs']} jobs"]))
         found.append(
             {
                 "id": f"gpu_sharing.gpu{gpu.card.index}",
-                "status": "warn" if against else "pass",
+                "status": "warn" if problems else "pass",
                 "evidence": f"{gpu.card.name} at {gpu.card.pci_address}: {mode_of(entry).replace('_', ' ')}"
                 + (f" for {who}" if who else "")
-                + "".join(f"; {problem}" for problem, _fitting in against),
-                "remedy": "; ".join(fitting for _what, fitting in against),
+                + "".join(f"; {problem}" for problem, _fitting in problems),
+                "remedy": "; ".join(fitting for _problem, fitting in problems),
             }
         )
     return found

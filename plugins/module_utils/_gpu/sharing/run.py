@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plan of the role gpu_sharing: the parts of gpu_mode, gpu_mig and gpu_mps for one list of GPUs."""
+"""Plan the role gpu_sharing: the parts of gpu_mode, gpu_mig and gpu_mps for one list of GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as looking
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import request as sharing
 
 ROOT = "/"
@@ -40,14 +40,14 @@ def read_record(tree: Tree, path: str) -> list[str]:
         return [str(name) for name in json.loads(tree.text(path) or "{}").get("daemons", [])]
     except (ValueError, AttributeError, TypeError) as error:
         raise Refusal(
-            f"{path} is damaged ({error}): remove it; daemons that are no longer declared are then yours to stop"
+            f"{path} is damaged ({error}): remove it; then stop daemons yourself that are no longer declared"
         ) from error
 
 
 def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
     """Plan the modes, MIG and MPS of all GPUs.
 
-    :raises Refusal: one of the modules would refuse its part; each that does is told.
+    :raises Refusal: one of the modules would refuse its part; the text names each problem.
     """
     params = module.params
     request = sharing.read(params["gpus"], nvml.cards())
@@ -56,41 +56,37 @@ def plan(module: AnsibleModule, nvml: gpu_nvml.Nvml) -> dict[str, t.Any]:
     daemons = request.daemons + [{"name": name, "state": "absent"} for name in gone]
     problems: list[str] = []
 
-    def ask(look: t.Callable[..., looking.Told], *arguments: t.Any) -> looking.Told:
+    def ask(preview: t.Callable[..., facts.Outcome], *arguments: t.Any) -> facts.Outcome:
         try:
-            return look(module, nvml, *arguments)
+            return preview(module, nvml, *arguments)
         except Refusal as refusal:
             problems.append(str(refusal))
-            return looking.Told()
+            return facts.Outcome()
 
-    mode = ask(looking.look_at_modes, request.modes, ROOT)
-    mig = [{**entry, "told": ask(looking.look_at_mig, entry, ROOT)} for entry in request.mig]
-    forget = looking.undeclared_mig(request.mig, ROOT)
+    mode = ask(facts.preview_modes, request.modes, ROOT)
+    mig = [(entry, ask(facts.preview_mig, entry, ROOT)) for entry in map(facts.mig_parameters, request.mig)]
+    forget = facts.undeclared_mig(request.mig, ROOT)
     if forget:
-        result = looking.Told(changed=True)
-        mig.append({"devices": forget, "mode": "unchanged", "persist": "none", "told": result})
-    mps = looking.Told(changed=True)
-    # Where instances come or go first, only what is there then can be judged, and gpu_mps does so itself.
-    if not any(entry["told"].changed for entry in mig):
-        mps = ask(looking.look_at_mps, daemons, params["limits"], params["when_clients"])
+        mig.append((facts.mig_parameters({"devices": forget, "persist": "none"}), facts.Outcome(changed=True)))
+    mps = facts.Outcome(changed=True)
+    # gpu_mps has to read the instances itself after gpu_mig has changed them.
+    if not any(outcome.changed for _entry, outcome in mig):
+        mps = ask(facts.preview_mps, daemons, params["limits"], params["when_clients"])
     if problems:
         raise Refusal("; ".join(problems))
-    for text in [*mode.warnings, *(text for entry in mig for text in entry["told"].warnings)]:
+    for text in [*mode.warnings, *(text for _entry, outcome in mig for text in outcome.warnings)]:
         module.warn(text)
-    gpus = [looking.gpu_of(nvml, card) for card in nvml.cards() if card.uuid in request.by_card]
+    gpus = [facts.gpu_of(nvml, card) for card in nvml.cards() if card.uuid in request.by_card]
     return {
         "modes": {"changed": mode.changed, "gpus": request.modes},
-        "mig": [
-            {**{key: value for key, value in entry.items() if key != "told"}, "changed": entry["told"].changed}
-            for entry in mig
-        ],
+        "mig": [{**entry, "changed": outcome.changed} for entry, outcome in mig],
         "mps": {
             "changed": mps.changed and bool(daemons or params["limits"]),
             "daemons": daemons,
             "names": [entry["name"] for entry in request.daemons],
             "known": recorded,
         },
-        "needs": modes.worst([mode.needs, *(entry["told"].needs for entry in mig)]),
+        "needs": modes.worst([mode.needs, *(outcome.needs for _entry, outcome in mig)]),
         "pending": mps.pending,
         "findings": sharing.findings(gpus, request.by_card),
     }

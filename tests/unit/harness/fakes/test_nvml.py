@@ -1,4 +1,4 @@
-"""The imitated NVML: NVIDIA's own binding runs on it, processes see each other's changes, and what NVML does to people it does too."""
+"""The fake NVML: NVIDIA's own binding runs on it, processes see each other's changes, and it has the traps of NVML."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Handle = Any
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    with fake(["H200", "RTX 4090"]) as made:
+    with fake(["H200", "RTX 4090"]) as fake_machine:
         nvml.nvmlInit()
-        yield made
+        yield fake_machine
 
 
 @pytest.fixture
@@ -58,16 +58,16 @@ def test_every_model_answers_nvidias_own_binding(name: str) -> None:
             assert lowest <= nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) <= highest
 
 
-def test_a_model_that_is_not_imitated_is_named_with_those_that_are() -> None:
-    with pytest.raises(ValueError, match="RTX 9090 is no model that is imitated: a100_40gb, "):
+def test_unknown_model_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="RTX 9090 is no model of the fake NVML: a100_40gb, "):
         fake_nvml.cards(["RTX 9090"])
 
 
 def test_another_process_sees_what_this_one_has_set(machine: Machine, h200: Handle) -> None:
     program = "import pynvml as n; n.nvmlInit(); g = n.nvmlDeviceGetHandleByIndex(0); {}"
 
-    def elsewhere(what: str) -> str:
-        command = [sys.executable, "-c", program.format(what)]
+    def elsewhere(code: str) -> str:
+        command = [sys.executable, "-c", program.format(code)]
         return subprocess.run(
             command, env={**os.environ, **machine.env}, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
@@ -91,14 +91,12 @@ def test_no_change_is_lost_when_processes_write_at_once(machine: Machine) -> Non
     assert nvml.nvmlDeviceGetTemperatureV(nvml.nvmlDeviceGetHandleByIndex(0), 0) == 77
 
 
-def test_what_is_not_imitated_is_no_made_up_value(h200: Handle) -> None:
+def test_missing_function_is_not_found(h200: Handle) -> None:
     with refused("FunctionNotFound"):
         nvml.nvmlDeviceGetPerformanceModes(h200)
 
 
-def test_a_half_written_state_is_an_error_of_its_own(
-    machine: Machine, h200: Handle, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_half_written_state_is_an_error(machine: Machine, h200: Handle, capfd: pytest.CaptureFixture[str]) -> None:
     whole = machine.path.read_text()
     for length in (0, 5, len(whole) // 2, len(whole) - 2):
         machine.path.write_text(whole[:length])
@@ -132,7 +130,7 @@ def test_a_lost_gpu_answers_nothing_while_the_others_do(machine: Machine, h200: 
     assert nvml.nvmlDeviceGetPowerUsage(h200) > 0
 
 
-def test_a_gpu_that_is_dead_at_the_next_load_of_the_driver_is_not_counted(machine: Machine, h200: Handle) -> None:
+def test_dead_gpu_is_not_counted_after_a_reload(machine: Machine, h200: Handle) -> None:
     machine.kill(gpu=0)
     assert nvml.nvmlDeviceGetCount() == 2
     machine.reboot()
@@ -149,7 +147,7 @@ def test_an_inforom_with_a_wrong_checksum_is_corrupted(machine: Machine, h200: H
         nvml.nvmlDeviceValidateInforom(h200)
 
 
-def test_an_upgraded_library_does_not_go_with_the_loaded_module_until_a_reboot(machine: Machine) -> None:
+def test_upgraded_library_mismatches_until_a_reboot(machine: Machine) -> None:
     machine.upgrade_library("590.48.01")
     with refused("LibRmVersionMismatch"):
         nvml.nvmlInit()
@@ -158,14 +156,14 @@ def test_an_upgraded_library_does_not_go_with_the_loaded_module_until_a_reboot(m
     assert nvml.nvmlSystemGetDriverVersion() == "590.48.01"
 
 
-def test_without_a_loaded_driver_there_is_nothing(machine: Machine) -> None:
+def test_missing_driver_fails_all_calls(machine: Machine) -> None:
     machine.unload_driver()
     with refused("DriverNotLoaded"):
         nvml.nvmlInit()
 
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetPowerUsage", "any"])
-def test_a_call_fails_when_and_as_often_as_a_test_says(machine: Machine, h200: Handle, function: str) -> None:
+def test_injected_failures_have_a_start_and_a_count(machine: Machine, h200: Handle, function: str) -> None:
     machine.fail(function, "TIMEOUT", skip=1, times=2)
     nvml.nvmlDeviceGetPowerUsage(h200)
     for _time in range(2):
@@ -174,8 +172,8 @@ def test_a_call_fails_when_and_as_often_as_a_test_says(machine: Machine, h200: H
     nvml.nvmlDeviceGetPowerUsage(h200)
 
 
-def test_a_function_that_is_not_there_cannot_be_made_to_fail(machine: Machine) -> None:
-    with pytest.raises(ValueError, match="nvmlDeviceSetMigMod is not imitated"):
+def test_missing_function_cannot_be_injected(machine: Machine) -> None:
+    with pytest.raises(ValueError, match="nvmlDeviceSetMigMod is not in the fake NVML"):
         machine.fail("nvmlDeviceSetMigMod", "IN_USE")
 
 
@@ -195,7 +193,7 @@ def test_without_permission_nothing_is_written(machine: Machine, h200: Handle) -
     assert machine.state() == before
 
 
-def test_everybody_may_read_the_state_whatever_the_umask_of_who_writes(machine: Machine, h200: Handle) -> None:
+def test_state_is_readable_under_any_umask(machine: Machine, h200: Handle) -> None:
     earlier = os.umask(0o077)
     try:
         nvml.nvmlDeviceSetPersistenceMode(h200, 1)
@@ -204,7 +202,7 @@ def test_everybody_may_read_the_state_whatever_the_umask_of_who_writes(machine: 
     assert machine.path.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_fact_that_no_model_has_is_a_mistake_of_the_test(machine: Machine) -> None:
+def test_unknown_fact_is_refused(machine: Machine) -> None:
     with pytest.raises(ValueError, match="temperature.gpus is no fact of any model"):
         machine.set(0, temperature__gpus=90)
 
@@ -212,14 +210,14 @@ def test_a_fact_that_no_model_has_is_a_mistake_of_the_test(machine: Machine) -> 
 # --- MIG ---
 
 
-def test_hopper_changes_its_mode_at_once_and_forgets_it_at_a_reboot(machine: Machine, h200: Handle) -> None:
+def test_hopper_changes_its_mode_without_a_reset(machine: Machine, h200: Handle) -> None:
     assert nvml.nvmlDeviceSetMigMode(h200, 1) == nvml.NVML_SUCCESS
     assert nvml.nvmlDeviceGetMigMode(h200) == [1, 1]
     machine.reboot()
     assert nvml.nvmlDeviceGetMigMode(h200) == [0, 0]
 
 
-def test_ampere_needs_a_reset_and_keeps_its_mode_but_not_its_layout() -> None:
+def test_ampere_needs_a_reset_and_keeps_its_mode() -> None:
     with fake(["A100 80GB"]) as machine:
         nvml.nvmlInit()
         gpu = nvml.nvmlDeviceGetHandleByIndex(0)
@@ -235,21 +233,21 @@ def test_ampere_needs_a_reset_and_keeps_its_mode_but_not_its_layout() -> None:
         assert count.value == 0
 
 
-def test_the_mode_is_noted_but_not_in_effect_while_a_process_runs(machine: Machine, h200: Handle) -> None:
+def test_mode_is_pending_while_a_process_runs(machine: Machine, h200: Handle) -> None:
     machine.run_process(gpu=0, pid=4242)
     assert nvml.nvmlDeviceSetMigMode(h200, 1) == nvml.NVML_ERROR_IN_USE
     assert nvml.nvmlDeviceGetMigMode(h200) == [0, 1]
 
 
-def test_a_test_can_ask_for_success_with_trouble_in_the_status(machine: Machine, h200: Handle) -> None:
+def test_success_with_a_failed_activation_can_be_injected(machine: Machine, h200: Handle) -> None:
     machine.fail("nvmlDeviceSetMigMode", "SUCCESS", activation="RESET_REQUIRED")
     assert nvml.nvmlDeviceSetMigMode(h200, 1) == nvml.NVML_ERROR_RESET_REQUIRED
 
 
 def test_the_driver_places_small_instances_in_its_own_order(h200: Handle) -> None:
     nvml.nvmlDeviceSetMigMode(h200, 1)
-    made = [nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceCreateGpuInstance(h200, 19)) for _instance in range(7)]
-    assert [info.placement.start for info in made] == [6, 4, 5, 0, 1, 2, 3]
+    starts = [nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceCreateGpuInstance(h200, 19)) for _instance in range(7)]
+    assert [info.placement.start for info in starts] == [6, 4, 5, 0, 1, 2, 3]
     with refused("InsufficientResources"):
         nvml.nvmlDeviceCreateGpuInstance(h200, 19)
 
@@ -283,7 +281,7 @@ def test_instances_fit_as_their_memory_and_engines_do(name: str, wanted: list[st
                 nvml.nvmlDeviceCreateGpuInstance(gpu, last)
 
 
-def test_an_instance_with_something_in_it_is_not_destroyed(machine: Machine, h200: Handle) -> None:
+def test_instance_in_use_is_not_destroyed(machine: Machine, h200: Handle) -> None:
     instance, compute = divide(h200)
     inside = nvml.nvmlGpuInstanceGetInfo(instance).id, nvml.nvmlComputeInstanceGetInfo(compute).id
     with refused("InUse"):
@@ -309,7 +307,7 @@ def test_a_mig_device_has_a_uuid_by_which_it_is_found(h200: Handle) -> None:
 
 
 @pytest.mark.parametrize("name", ["RTX 4090", "GTX 1080", "T4", "V100"])
-def test_a_card_without_mig_says_so(name: str) -> None:
+def test_card_without_mig_does_not_support_it(name: str) -> None:
     with fake([name]):
         nvml.nvmlInit()
         gpu = nvml.nvmlDeviceGetHandleByIndex(0)
@@ -321,7 +319,7 @@ def test_a_card_without_mig_says_so(name: str) -> None:
 # --- Modes ---
 
 
-def test_modes_are_lost_when_the_driver_is_loaded_anew(machine: Machine, h200: Handle) -> None:
+def test_modes_are_lost_when_the_driver_is_loaded_again(machine: Machine, h200: Handle) -> None:
     before = machine.state()
     nvml.nvmlDeviceSetPersistenceMode(h200, 1)
     nvml.nvmlDeviceSetComputeMode(h200, nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
@@ -361,7 +359,7 @@ GEFORCE_LACKS: list[Callable[[Handle], Any]] = [
 
 
 @pytest.mark.parametrize("ask", GEFORCE_LACKS)
-def test_what_a_geforce_lacks_is_not_supported(machine: Machine, ask: Callable[[Handle], Any]) -> None:
+def test_missing_features_of_a_geforce_are_not_supported(machine: Machine, ask: Callable[[Handle], Any]) -> None:
     with refused("NotSupported"):
         ask(nvml.nvmlDeviceGetHandleByIndex(1))
 
@@ -381,23 +379,25 @@ def test_processes_are_listed_by_their_kind(machine: Machine, h200: Handle) -> N
     machine.run_process(gpu=0, pid=1, kind="compute")
     machine.run_process(gpu=0, pid=2, kind="graphics", memory_mib=None)
     machine.run_process(gpu=0, pid=3, kind="mps")
-    assert [one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses(h200)] == [1]
-    assert [(one.pid, one.usedGpuMemory) for one in nvml.nvmlDeviceGetGraphicsRunningProcesses(h200)] == [(2, None)]
-    assert [one.pid for one in nvml.nvmlDeviceGetMPSComputeRunningProcesses(h200)] == [3]
+    assert [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(h200)] == [1]
+    assert [(process.pid, process.usedGpuMemory) for process in nvml.nvmlDeviceGetGraphicsRunningProcesses(h200)] == [
+        (2, None)
+    ]
+    assert [process.pid for process in nvml.nvmlDeviceGetMPSComputeRunningProcesses(h200)] == [3]
 
 
 def test_limits_by_control_group_come_with_driver_615(machine: Machine, h200: Handle) -> None:
     group = b"/sys/fs/cgroup/user.slice"
-    limits, told = nvml.c_nvmlSetMemoryLimits_v1_t(group, 1 << 30, 2 << 30), nvml.c_nvmlGetMemoryLimits_v1_t(group)
+    limits, current = nvml.c_nvmlSetMemoryLimits_v1_t(group, 1 << 30, 2 << 30), nvml.c_nvmlGetMemoryLimits_v1_t(group)
     with refused("FunctionNotFound"):
         nvml.nvmlDeviceSetMemoryLimits_v1(h200, limits)
     machine.upgrade_library("615.71.05")
     machine.reboot()
-    nvml.nvmlDeviceGetMemoryLimits_v1(h200, told)
-    assert told.hardLimit == nvml.NVML_DEVICE_MEMORY_LIMIT_MAX
+    nvml.nvmlDeviceGetMemoryLimits_v1(h200, current)
+    assert current.hardLimit == nvml.NVML_DEVICE_MEMORY_LIMIT_MAX
     nvml.nvmlDeviceSetMemoryLimits_v1(h200, limits)
-    nvml.nvmlDeviceGetMemoryLimits_v1(h200, told)
-    assert (told.softLimit, told.hardLimit) == (1 << 30, 2 << 30)
+    nvml.nvmlDeviceGetMemoryLimits_v1(h200, current)
+    assert (current.softLimit, current.hardLimit) == (1 << 30, 2 << 30)
 
 
 # --- nvidia-smi ---
@@ -411,7 +411,7 @@ def xml(*arguments: str) -> ET.Element:
     return ET.fromstring(smi(*arguments).stdout)  # noqa: S314  our own program's
 
 
-def test_nvidia_smi_lists_gpus_and_what_they_are_divided_into(machine: Machine, h200: Handle) -> None:
+def test_nvidia_smi_lists_gpus_and_instances(machine: Machine, h200: Handle) -> None:
     divide(h200)
     mig = nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(h200, 0))
     assert smi("-L").stdout == (
@@ -421,7 +421,7 @@ def test_nvidia_smi_lists_gpus_and_what_they_are_divided_into(machine: Machine, 
     )
 
 
-def test_nvidia_smi_tells_as_xml_what_nvml_answers(machine: Machine, h200: Handle) -> None:
+def test_nvidia_smi_prints_the_answers_of_nvml_as_xml(machine: Machine, h200: Handle) -> None:
     machine.run_process(gpu=1, pid=4242, kind="graphics", memory_mib=64, name="/usr/bin/Xorg & <co>")
     log = xml("-q", "-x")
     first, second = log.iter("gpu")
@@ -438,7 +438,7 @@ def test_nvidia_smi_tells_as_xml_what_nvml_answers(machine: Machine, h200: Handl
     assert [gpu.findtext("uuid") for gpu in xml("-q", "-x", "-i", "1").iter("gpu")] == [machine.gpus[1].uuid]
 
 
-def test_nvidia_smi_resets_a_gpu_that_nobody_uses(machine: Machine, h200: Handle) -> None:
+def test_nvidia_smi_resets_an_idle_gpu(machine: Machine, h200: Handle) -> None:
     nvml.nvmlDeviceSetEccMode(h200, 0)
     machine.run_process(gpu=0, pid=1)
     assert smi("--gpu-reset", "-i", "0").returncode == 3

@@ -1,4 +1,4 @@
-"""Recordings of real GPUs, and that the imitation answers as they do."""
+"""Recordings of real GPUs, and the same answers of the fake NVML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-")
 
 
 def recorded_in_a_virtual_machine(name: str) -> dict[str, Any]:
-    """Of one GPU that is passed through, as in the recordings: its links to others end there."""
+    """Record one GPU that is passed through, as in the recordings, so that it has no links to others."""
     with fake([name]) as machine:
         links = [key.removeprefix("gpu.0.") for key in machine.state() if key.startswith("gpu.0.nvlink.")]
         machine.set(0, virtualization=1, fabric__state=0, **dict.fromkeys(links))
@@ -49,7 +49,7 @@ def test_recording_changes_nothing(name: str) -> None:
         assert (machine.state(), machine.writes) == (before, 0)
 
 
-def test_a_recording_names_no_machine() -> None:
+def test_recording_has_no_names_of_a_machine() -> None:
     with fake(["H200"]) as machine:
         machine.set(0, serial="1654321098765")
         machine.run_process(gpu=0, pid=31337, name="/home/alice/train.py")
@@ -60,7 +60,7 @@ def test_a_recording_names_no_machine() -> None:
     assert {found.strip("0-") for found in UUID.findall(text)} == {""}
 
 
-def test_the_recorder_needs_nothing_but_the_binding(tmp_path: Path) -> None:
+def test_recorder_needs_only_the_binding(tmp_path: Path) -> None:
     script = shutil.copy(record_nvml.__file__, tmp_path)
     with fake(["H100"]) as machine:
         assert nvml.__file__ is not None
@@ -71,9 +71,9 @@ def test_the_recorder_needs_nothing_but_the_binding(tmp_path: Path) -> None:
     assert json.loads(printed)["device"]["nvmlDeviceGetName"] == {"result": "SUCCESS", "value": "NVIDIA H100 80GB HBM3"}
 
 
-# --- The imitation answers as a real card did ---
+# --- The fake answers as a real card did ---
 
-# The card of a recording, by the name that it tells.
+# The model of a recording, by the name of its card.
 MODELS = {fake_nvml.model(name)["name"]: name for name in fake_nvml.models()}
 
 # What is of one machine or one moment: only the type of these is held to. Everything else is of the model, and equal.
@@ -89,8 +89,8 @@ PASSING = re.compile(
     """,
     re.VERBOSE,
 )
-# Nothing asks for these. They are no functions of the imitation, instead of ones with invented answers.
-NOT_IMITATED = {
+# Nothing calls these functions. The fake lacks them, rather than inventing answers.
+NOT_FAKED = {
     f"device: nvmlDeviceGet{name}"
     for name in ("CoolerInfo", "CurrentClockFreqs", "DynamicPstatesInfo", "PerformanceModes", "PlatformInfo")
 }
@@ -98,7 +98,7 @@ PASSING_PARTS = {"used", "free"}
 
 
 def shape(value: Any) -> Any:
-    """The types in a value."""
+    """Return the types in a value."""
     if isinstance(value, dict):
         return {key: shape(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -114,16 +114,16 @@ def comparable(name: str, answer: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(RECORDINGS))
-def test_the_imitation_answers_as_the_real_card(name: str) -> None:
+def test_fake_answers_as_the_real_card(name: str) -> None:
     real = queries(RECORDINGS[name])
-    imitated = queries(recorded_in_a_virtual_machine(MODELS[real["device: nvmlDeviceGetName"]["value"]]))
+    faked = queries(recorded_in_a_virtual_machine(MODELS[real["device: nvmlDeviceGetName"]["value"]]))
     differences = {
-        query: (comparable(query, answer), comparable(query, imitated[query]))
+        query: (comparable(query, answer), comparable(query, faked[query]))
         for query, answer in real.items()
-        if query not in NOT_IMITATED and comparable(query, answer) != comparable(query, imitated[query])
+        if query not in NOT_FAKED and comparable(query, answer) != comparable(query, faked[query])
     }
     assert differences == {}
-    assert {imitated[query]["result"] for query in NOT_IMITATED} == {"FUNCTION_NOT_FOUND"}
+    assert {faked[query]["result"] for query in NOT_FAKED} == {"FUNCTION_NOT_FOUND"}
 
 
 # --- And so does nvidia-smi ---
@@ -134,7 +134,7 @@ PASSING_ELEMENTS = re.compile(
 
 
 def elements(element: ET.Element, path: str = "") -> dict[str, str]:
-    """The text of each element that has one, by its path."""
+    """Return the text of each element with text, by its path."""
     found: dict[str, str] = {}
     for part in element:
         where = f"{path}/{part.tag}"
@@ -147,16 +147,16 @@ def log_of(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [name for name, recording in RECORDINGS.items() if recording.get("nvidia-smi")])
-def test_every_element_of_the_imitated_nvidia_smi_is_one_of_the_real_one(name: str) -> None:
+def test_fake_nvidia_smi_prints_only_real_elements(name: str) -> None:
     real = log_of(RECORDINGS[name]["nvidia-smi"]["-q -x -i {}"]["output"])
     with fake([MODELS[RECORDINGS[name]["device"]["nvmlDeviceGetName"]["value"]]]):
-        imitated = log_of(record_nvml.nvidia_smi(0)["-q -x -i {}"]["output"])
+        faked = log_of(record_nvml.nvidia_smi(0)["-q -x -i {}"]["output"])
         listed = record_nvml.nvidia_smi(0)["compute-policy -l"]
     differences = {
         path: (real.get(path), text)
-        for path, text in imitated.items()
+        for path, text in faked.items()
         if path not in real or (text != real[path] and not PASSING_ELEMENTS.fullmatch(path.rsplit("/", 1)[1]))
     }
     assert differences == {}
-    assert len(imitated) > 90
+    assert len(faked) > 90
     assert listed == RECORDINGS[name]["nvidia-smi"]["compute-policy -l"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module as a playbook runs it, on imitated GPUs."""
+"""The module as a playbook runs it, on fake GPUs."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def h200() -> Iterator[Machine]:
 
 
 def profiles(result: dict[str, Any], gpu: int = 0) -> list[str]:
-    return [one["profile"] for one in result["gpus"][gpu]["instances"]]
+    return [instance["profile"] for instance in result["gpus"][gpu]["instances"]]
 
 
-def test_a_layout_comes_about_and_the_second_run_changes_nothing(mig: Run, h200: Machine) -> None:
+def test_layout_is_applied_and_a_second_run_changes_nothing(mig: Run, h200: Machine) -> None:
     first = mig(mode="enabled", layout=LAYOUT)
     assert first["changed"], first
     assert profiles(first) == ["1g.18gb", "1g.18gb", "3g.71gb"]
@@ -91,20 +91,18 @@ def test_a_layout_comes_about_and_the_second_run_changes_nothing(mig: Run, h200:
 
 
 @pytest.mark.parametrize("second", [LAYOUT, [{"profile": "2g.35gb", "compute_instances": ["1c", "1c"]}], []])
-def test_check_mode_writes_nothing_and_tells_what_the_run_then_does(
-    mig: Run, h200: Machine, host: Host, second: list[dict[str, Any]]
-) -> None:
+def test_check_mode_predicts_the_run(mig: Run, h200: Machine, host: Host, second: list[dict[str, Any]]) -> None:
     mig(mode="enabled", layout=[{"profile": "4g.71gb"}])
     state, files = h200.state(), {path: path.read_bytes() for path in host.root.rglob("*") if path.is_file()}
     writes = h200.writes
-    told = mig(mode="enabled", layout=second, check=True)
+    predicted = mig(mode="enabled", layout=second, check=True)
     assert (h200.state(), h200.writes) == (state, writes)
     assert {path: path.read_bytes() for path in host.root.rglob("*") if path.is_file()} == files
     done = mig(mode="enabled", layout=second)
     for key in ("changed", "diff", "boot", "needs"):
-        assert told[key] == done[key]
-    assert told["gpus"][0]["changes"] == done["gpus"][0]["changes"]
-    assert told["gpus"][0]["slots"] == done["gpus"][0]["slots"]
+        assert predicted[key] == done[key]
+    assert predicted["gpus"][0]["changes"] == done["gpus"][0]["changes"]
+    assert predicted["gpus"][0]["slots"] == done["gpus"][0]["slots"]
 
 
 def test_the_diff_shows_the_slots(mig: Run, h200: Machine) -> None:
@@ -117,16 +115,16 @@ def test_the_diff_shows_the_slots(mig: Run, h200: Machine) -> None:
     assert diff["after"] == f"{head}{free}  slots 4-7: 3g.71gb (2c + 1c)\n  at boot: MIG enabled, 3g.71gb\n"
 
 
-def test_uuids_that_went_are_told_with_what_serves_instead(mig: Run, h200: Machine) -> None:
+def test_removed_uuids_are_reported_with_their_replacements(mig: Run, h200: Machine) -> None:
     before = mig(mode="enabled", layout=LAYOUT)
     after = mig(mode="enabled", layout=[{"profile": "3g.71gb", "start": 0}])
-    old = {one["start"]: one["compute_instances"][0]["uuid"] for one in before["gpus"][0]["instances"]}
+    old = {instance["start"]: instance["compute_instances"][0]["uuid"] for instance in before["gpus"][0]["instances"]}
     new = after["gpus"][0]["instances"][0]["compute_instances"][0]["uuid"]
     # The large one had to move to slot 0, where the small ones were.
     assert after["gpus"][0]["uuid_changes"] == {old[0]: None, old[1]: None, old[4]: new}
 
 
-def test_devices_are_found_by_uuid_and_address_and_by_index_with_a_warning(mig: Run) -> None:
+def test_devices_are_found_by_uuid_address_and_index(mig: Run) -> None:
     with fake(["H200", "H200", "H200"]) as machine:
         named = [machine.gpus[0].uuid, "00000000:42:00.0", "2"]
         result = mig(devices=named, mode="enabled", layout=[{"profile": "7g.141gb"}])
@@ -137,7 +135,7 @@ def test_devices_are_found_by_uuid_and_address_and_by_index_with_a_warning(mig: 
 
 
 @pytest.mark.parametrize(
-    ("params", "words"),
+    ("params", "message"),
     [
         ({"devices": ["GPU-of-nobody"], "mode": "enabled"}, "devices: no GPU is 'GPU-of-nobody'. There are 0 = GPU-"),
         ({"devices": ["MIG-1"], "mode": "enabled"}, "is a MIG instance and no GPU"),
@@ -151,15 +149,15 @@ def test_devices_are_found_by_uuid_and_address_and_by_index_with_a_warning(mig: 
         ({"mode": "disabled", "layout": LAYOUT}, "has no instances"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name_before_anything_is_written(
-    mig: Run, h200: Machine, host: Host, params: dict[str, Any], words: str
+def test_impossible_request_is_refused_before_a_write(
+    mig: Run, h200: Machine, host: Host, params: dict[str, Any], message: str
 ) -> None:
     result = mig(**params)
-    assert result["failed"] and words in result["msg"] and result["msg"].endswith("Nothing was changed.")
+    assert result["failed"] and message in result["msg"] and result["msg"].endswith("Nothing was changed.")
     assert h200.writes == 0 and list(host.root.iterdir()) == []
 
 
-def test_every_gpu_that_is_refused_is_named_and_none_is_touched(mig: Run) -> None:
+def test_all_refused_gpus_are_named_and_none_is_changed(mig: Run) -> None:
     with fake(["H200", "RTX 4090", "T4"]) as machine:
         result = mig(mode="enabled", devices=["0", "1", "2"])
         assert "GPU 1 (NVIDIA GeForce RTX 4090 0000:42:00.0): " in result["msg"] and "GPU 2 (" in result["msg"]
@@ -176,18 +174,18 @@ def test_mig_on_a_geforce_is_refused(mig: Run) -> None:
 @pytest.mark.parametrize("how", ["devices", "mig_parted"])
 def test_all_means_the_cards_that_have_mig(mig: Run, host: Host, how: str) -> None:
     with fake(["RTX 4090", "H200"]) as machine:
-        asked = (
+        params = (
             {"mode": "enabled", "layout": LAYOUT} if how == "devices" else parted(**{"mig-devices": {"7g.141gb": 1}})
         )
-        first = mig(**asked)
+        first = mig(**params)
         assert [bool(row["changes"]) for row in first["gpus"]] == [False, True]
         assert machine.gpus[0].uuid not in (host.root / DECLARED).read_text()
-        assert not mig(**asked)["changed"]
+        assert not mig(**params)["changed"]
 
 
 def test_an_exclusive_compute_mode_is_refused_with_mig(mig: Run, h200: Machine) -> None:
     h200.set(0, compute_mode=3)
-    assert "compute mode exclusive_process, which MIG does not go with" in mig(mode="enabled")["msg"]
+    assert "compute mode exclusive_process, which excludes MIG" in mig(mode="enabled")["msg"]
 
 
 def test_a_lost_gpu_is_refused_by_its_error(mig: Run) -> None:
@@ -211,42 +209,40 @@ def test_without_permission_nothing_is_changed(mig: Run, h200: Machine) -> None:
     assert h200.state()["gpu.0.mig.mode"] == "0"
 
 
-def test_a_gpu_that_was_replaced_can_be_taken_from_what_boot_brings_back(mig: Run, host: Host) -> None:
+def test_declaration_of_a_replaced_gpu_can_be_removed(mig: Run, host: Host) -> None:
     with fake(["H200", "H200"]) as machine:
-        gone, there = machine.gpus[1].uuid, machine.gpus[0].uuid
+        gone, present = machine.gpus[1].uuid, machine.gpus[0].uuid
         mig(mode="enabled", layout=LAYOUT)
     with fake(["H200"]) as machine:
-        # Who asks for more than that is told that it is not there.
+        # Any other request for a missing GPU is refused.
         assert "no GPU is" in mig(devices=[gone], mode="enabled", persist="none")["msg"]
         assert "no GPU is" in mig(devices=[gone])["msg"]
         assert "no GPU is" in mig(devices=["GPU-x"], persist="none")["msg"]
-        told = mig(devices=[gone], persist="none", check=True)
-        assert list(json.loads((host.root / DECLARED).read_text())["gpus"]) == sorted([there, gone])
+        predicted = mig(devices=[gone], persist="none", check=True)
+        assert list(json.loads((host.root / DECLARED).read_text())["gpus"]) == sorted([present, gone])
         done = mig(devices=[gone], persist="none")
-        assert done["boot"] == told["boot"] == [f"/{DECLARED}"]
-        assert list(json.loads((host.root / DECLARED).read_text())["gpus"]) == [there]
+        assert done["boot"] == predicted["boot"] == [f"/{DECLARED}"]
+        assert list(json.loads((host.root / DECLARED).read_text())["gpus"]) == [present]
         assert (done["gpus"], machine.writes) == ([], 0)
         again = mig(devices=[gone], persist="none")
         assert not again["changed"] and f"{gone} is not there" in again["warnings"][0]
-        # Beside one that is there.
-        assert mig(devices=[there], persist="none")["boot"]
+        # Together with a GPU that is there.
+        assert mig(devices=[present], persist="none")["boot"]
 
 
 @pytest.mark.parametrize("model", ["H200", "RTX 4090"])
-def test_no_instances_where_mig_is_off_does_not_turn_it_on_at_boot(mig: Run, host: Host, model: str) -> None:
+def test_empty_layout_with_mig_off_declares_no_mode(mig: Run, host: Host, model: str) -> None:
     with fake([model]) as machine:
         result = mig(layout=[])
         assert (result["changed"], machine.writes) == (False, 0)
         assert not (host.root / DECLARED).exists()
 
 
-def test_what_cannot_be_kept_for_a_boot_is_told_with_what_the_gpus_have_become(
-    mig: Run, h200: Machine, host: Host
-) -> None:
+def test_failed_declaration_is_reported_with_the_gpus(mig: Run, h200: Machine, host: Host) -> None:
     host.touch("usr/local/lib/rigwright", CDI)
     (host.root / "run/systemd/system").mkdir(parents=True)
     result = mig(mode="enabled", layout=LAYOUT)
-    assert "the GPUs are as asked for, and the next boot does not bring it back ([Errno" in result["msg"]
+    assert "the GPUs are as requested, but the next boot does not restore them ([Errno" in result["msg"]
     assert result["changed"] and profiles(result) == ["1g.18gb", "1g.18gb", "3g.71gb"]
     # Containers find what there is now.
     assert "systemctl restart nvidia-cdi-refresh.service" in host.commands
@@ -255,16 +251,16 @@ def test_what_cannot_be_kept_for_a_boot_is_told_with_what_the_gpus_have_become(
     assert mig(mode="enabled", layout=LAYOUT)["boot"] and h200.writes == writes
 
 
-def test_a_driver_that_was_upgraded_without_a_reboot_is_told(mig: Run, h200: Machine) -> None:
+def test_driver_upgrade_without_a_reboot_is_reported(mig: Run, h200: Machine) -> None:
     h200.upgrade_library("590.48.01")
     result = mig(mode="enabled")
     assert result["nvml_error"] == "LIB_RM_VERSION_MISMATCH" and "reboot" in result["next_step"]
 
 
 def occupy(machine: Machine, result: dict[str, Any], profile: str, pid: int) -> str:
-    one = next(one for one in result["gpus"][0]["instances"] if one["profile"] == profile)
-    inner = one["compute_instances"][0]
-    machine.run_process(gpu=0, pid=pid, instance=(one["id"], inner["id"]))
+    instance = next(instance for instance in result["gpus"][0]["instances"] if instance["profile"] == profile)
+    inner = instance["compute_instances"][0]
+    machine.run_process(gpu=0, pid=pid, instance=(instance["id"], inner["id"]))
     return str(inner["uuid"])
 
 
@@ -292,7 +288,7 @@ def test_busy_instances_fail_the_run_with_users_and_commands(mig: Run, h200: Mac
     assert h200.writes == writes
 
 
-def test_busy_gpus_are_skipped_where_that_is_asked_and_the_others_are_done(mig: Run) -> None:
+def test_when_busy_skip_leaves_only_busy_gpus(mig: Run) -> None:
     with fake(["H200", "H200"]) as machine:
         occupy(machine, mig(mode="enabled", layout=LAYOUT), "3g.71gb", 4242)
         result = mig(mode="enabled", layout=[{"profile": "7g.141gb"}], when_busy="skip")
@@ -301,29 +297,31 @@ def test_busy_gpus_are_skipped_where_that_is_asked_and_the_others_are_done(mig: 
         assert "4242 (user unknown: command unknown)" in result["warnings"][0]
 
 
-def test_it_waits_until_the_processes_have_ended(mig: Run, h200: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_busy_wait_waits_for_processes(mig: Run, h200: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     occupy(h200, mig(mode="enabled", layout=LAYOUT), "3g.71gb", 4242)
-    told = mig(mode="enabled", layout=[{"profile": "7g.141gb"}], when_busy="wait", check=True)
-    assert told["gpus"][0]["slots"] == ["slots 0-7: 7g.141gb"]
+    predicted = mig(mode="enabled", layout=[{"profile": "7g.141gb"}], when_busy="wait", check=True)
+    assert predicted["gpus"][0]["slots"] == ["slots 0-7: 7g.141gb"]
     monkeypatch.setattr(mig_run.time, "sleep", lambda seconds: h200.end_process(gpu=0, pid=4242))
     result = mig(mode="enabled", layout=[{"profile": "7g.141gb"}], when_busy="wait")
     assert profiles(result) == ["7g.141gb"]
-    assert result["diff"] == told["diff"]
+    assert result["diff"] == predicted["diff"]
 
 
-def test_it_does_not_wait_for_ever(mig: Run, h200: Machine) -> None:
+def test_wait_ends_after_busy_timeout(mig: Run, h200: Machine) -> None:
     occupy(h200, mig(mode="enabled", layout=LAYOUT), "3g.71gb", 4242)
     result = mig(mode="enabled", layout=[], when_busy="wait", busy_timeout=0)
     assert "they did not end within 0 s" in result["msg"]
 
 
-def test_a_busy_instance_keeps_its_uuid_while_its_neighbours_change(mig: Run, h200: Machine) -> None:
+def test_busy_instance_keeps_its_uuid_while_others_change(mig: Run, h200: Machine) -> None:
     uuid = occupy(h200, mig(mode="enabled", layout=LAYOUT), "3g.71gb", 4242)
     result = mig(mode="enabled", layout=[{"profile": "3g.71gb"}, {"profile": "2g.35gb"}])
-    assert uuid in [inner["uuid"] for one in result["gpus"][0]["instances"] for inner in one["compute_instances"]]
+    assert uuid in [
+        inner["uuid"] for instance in result["gpus"][0]["instances"] for inner in instance["compute_instances"]
+    ]
 
 
-def test_ampere_is_not_reset_unasked(mig: Run, host: Host) -> None:
+def test_ampere_is_not_reset_by_default(mig: Run, host: Host) -> None:
     with fake(["A100 40GB"]) as machine:
         result = mig(mode="enabled", layout=[{"profile": "1g.5gb"}], persist="none")
         assert (result["needs"], result["gpus"][0]["needs"]) == ("gpu_reset", "gpu_reset")
@@ -332,7 +330,7 @@ def test_ampere_is_not_reset_unasked(mig: Run, host: Host) -> None:
         assert "was left as it is: MIG enabled needs a reset" in result["warnings"][0]
 
 
-def test_services_are_stopped_for_a_reset_only_and_those_that_ran_start_again(mig: Run, host: Host) -> None:
+def test_running_services_are_restarted_around_a_reset(mig: Run, host: Host) -> None:
     with fake(["A100 40GB"]) as machine:
         host.machine = machine
         params = {"mode": "enabled", "layout": [{"profile": "1g.5gb"}], "allow_reset": "gpu"}
@@ -351,7 +349,7 @@ def test_services_are_stopped_for_a_reset_only_and_those_that_ran_start_again(mi
         assert host.commands == []
 
 
-def test_a_reset_without_nvidia_smi_is_taken_back_and_told(mig: Run, host: Host) -> None:
+def test_reset_without_nvidia_smi_is_reverted_and_reported(mig: Run, host: Host) -> None:
     with fake(["A100 40GB"]) as machine:
         host.missing = ["nvidia-smi"]
         machine.fail("nvmlDeviceSetMigMode", "SUCCESS", activation="RESET_REQUIRED")
@@ -371,7 +369,7 @@ def test_services_start_again_when_the_reset_fails(mig: Run, host: Host) -> None
         assert machine.state()["gpu.0.mig.pending"] == "0"
 
 
-def test_a_failure_tells_both_states_and_what_was_done_before(mig: Run) -> None:
+def test_failure_has_both_states_and_earlier_gpus(mig: Run) -> None:
     with fake(["H200", "H200"]) as machine:
         mig(mode="enabled", layout=[{"profile": "7g.141gb"}])
         machine.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES", gpu=1)
@@ -386,7 +384,7 @@ def declared(host: Host) -> Any:
     return json.loads((host.root / DECLARED).read_text())["gpus"]
 
 
-def test_what_is_asked_is_declared_for_boot_with_uuids(mig: Run, h200: Machine, host: Host) -> None:
+def test_request_is_declared_for_boots_by_uuid(mig: Run, h200: Machine, host: Host) -> None:
     result = mig(devices=["0"], mode="enabled", layout=LAYOUT)
     assert [Path(path).name for path in result["boot"]].count("rigwright-gpu-mig.service") == 2
     entry = declared(host)[h200.gpus[0].uuid]
@@ -395,7 +393,7 @@ def test_what_is_asked_is_declared_for_boot_with_uuids(mig: Run, h200: Machine, 
     assert "After=" in (host.root / UNIT).read_text() and "rigwright-gpu-mode.service" in (host.root / UNIT).read_text()
 
 
-def test_after_a_reboot_what_was_declared_brings_the_layout_back(
+def test_declaration_restores_the_layout_after_a_reboot(
     mig: Run, h200: Machine, host: Host, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = mig(mode="enabled", layout=LAYOUT)
@@ -407,7 +405,7 @@ def test_after_a_reboot_what_was_declared_brings_the_layout_back(
     assert after["gpus"][0]["instances"] == before["gpus"][0]["instances"]
 
 
-def test_a_playbook_sends_what_boot_needs(
+def test_module_sends_the_boot_program(
     run_tasks: Callable[..., Any], h200: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ansible sends what a module imports: boot's program as well, which nothing else of the module needs."""
@@ -433,7 +431,7 @@ def test_gpus_of_other_tasks_stay_declared(mig: Run, host: Host) -> None:
 
 
 @pytest.mark.usefixtures("h200")
-def test_containers_are_told_of_new_instances_and_of_nothing_else(mig: Run, host: Host) -> None:
+def test_cdi_is_refreshed_only_for_new_instances(mig: Run, host: Host) -> None:
     host.touch(CDI, "run/systemd/system")
     assert not mig(mode="enabled", layout=LAYOUT, refresh_cdi="never")["cdi_refreshed"]
     restart = "systemctl restart nvidia-cdi-refresh.service"
@@ -444,7 +442,7 @@ def test_containers_are_told_of_new_instances_and_of_nothing_else(mig: Run, host
 
 
 @pytest.mark.usefixtures("h200")
-def test_a_specification_that_cannot_be_written_is_a_warning(mig: Run, host: Host) -> None:
+def test_failed_refresh_of_cdi_is_a_warning(mig: Run, host: Host) -> None:
     host.touch(CDI, "run/systemd/system")
     host.refuses = "nvidia-cdi-refresh"
     result = mig(mode="enabled", layout=LAYOUT)
@@ -459,7 +457,7 @@ def parted(**spec: Any) -> dict[str, Any]:
     return {"devices": None, "mig_parted": {"config": config, "selected": "ours"}}
 
 
-def test_a_configuration_of_mig_parted_is_read_and_what_is_there_is_written_as_one(mig: Run, h200: Machine) -> None:
+def test_mig_parted_configuration_is_read_and_returned(mig: Run, h200: Machine) -> None:
     result = mig(**parted(**{"mig-devices": {"1g.18gb": 2, "3g.71gb": 1}}))
     assert profiles(result) == ["1g.18gb", "1g.18gb", "3g.71gb"]
     written = result["mig_parted"]
@@ -479,17 +477,17 @@ def test_a_filter_of_mig_parted_leaves_other_cards_alone(mig: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "words"),
+    ("params", "message"),
     [
         ({"mode": "enabled"}, "leave `mode` and `layout` out"),
         ({"layout": []}, "mutually exclusive"),
     ],
 )
-def test_mig_parted_says_mode_and_layout_itself(mig: Run, h200: Machine, params: dict[str, Any], words: str) -> None:
-    assert words in mig(**parted(), **params)["msg"]
+def test_mig_parted_excludes_mode_and_layout(mig: Run, h200: Machine, params: dict[str, Any], message: str) -> None:
+    assert message in mig(**parted(), **params)["msg"]
 
 
-def test_migparted_a_a_gpu_that_is_as_asked_loses_nothing_when_another_changes_its_mode(mig: Run) -> None:
+def test_migparted_a_mode_of_another_gpu_changes_nothing(mig: Run) -> None:
     with fake(["H200", "H200"]) as machine:
         first = mig(devices=[machine.gpus[0].uuid], mode="enabled", layout=LAYOUT)
         result = mig(mode="enabled", layout=LAYOUT)
@@ -497,7 +495,7 @@ def test_migparted_a_a_gpu_that_is_as_asked_loses_nothing_when_another_changes_i
         assert result["gpus"][0]["instances"] == first["gpus"][0]["instances"]
 
 
-def test_migparted_b_only_the_gpu_that_is_pending_is_reset(mig: Run, host: Host) -> None:
+def test_migparted_b_only_the_pending_gpu_is_reset(mig: Run, host: Host) -> None:
     with fake(["A100 40GB", "A100 40GB"]) as machine:
         host.machine = machine
         mig(devices=[machine.gpus[0].uuid], mode="enabled", allow_reset="gpu")
@@ -517,6 +515,6 @@ def test_deepops_example_of_two_7g_80gb_is_refused(mig: Run) -> None:
 @pytest.mark.usefixtures("h200")
 def test_the_documentation_names_every_fact_of_a_gpu(mig: Run) -> None:
     found = mig(mode="enabled", layout=LAYOUT)
-    told = yaml.safe_load(gpu_mig.RETURN)
-    assert told["gpus"]["contains"].keys() == found["gpus"][0].keys()
-    assert found.keys() - {"changed", "invocation", "warnings", "diff"} <= told.keys()
+    documented = yaml.safe_load(gpu_mig.RETURN)
+    assert documented["gpus"]["contains"].keys() == found["gpus"][0].keys()
+    assert found.keys() - {"changed", "invocation", "warnings", "diff"} <= documented.keys()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modes of imitated GPUs as a playbook sets them: what is refused, what is put back, and what a boot brings back."""
+"""Modes of fake GPUs as a playbook sets them: refusals, restores after failures, and restores at boot."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Host:
         return self.smi(command)
 
     def smi(self, command: list[str]) -> tuple[int, str, str]:
-        """As driver 580 prints it."""
+        """Return the status and output of nvidia-smi of driver 580."""
         if self.no_smi:
             raise FileNotFoundError(2, "No such file or directory", "nvidia-smi")
         if "-l" in command:
@@ -123,9 +123,7 @@ EVERYTHING = {
 }
 
 
-def test_all_modes_of_all_cards_are_set_in_one_run_and_the_next_one_has_nothing_to_do(
-    mode: Run, host: Host, machine: Machine
-) -> None:
+def test_all_modes_are_set_in_one_run(mode: Run, host: Host, machine: Machine) -> None:
     first = mode(EVERYTHING)
     assert [[row["setting"] for row in gpu["changes"]] for gpu in first["gpus"]] == [
         ["persistence", "compute_mode", "power_limit", "locked_gpu_clocks", "accounting", "ecc"]
@@ -134,23 +132,23 @@ def test_all_modes_of_all_cards_are_set_in_one_run_and_the_next_one_has_nothing_
     assert [state[f"gpu.{gpu}.power.limit"] for gpu in (0, 1)] == ["560000", "560000"]
     assert [state[f"gpu.{gpu}.compute_mode"] for gpu in (0, 1)] == ["3", "3"]
 
-    writes, told = machine.writes, len(host.systemctl)
+    writes, calls = machine.writes, len(host.systemctl)
     second = mode(EVERYTHING)
     assert not second["changed"]
     assert [gpu["changes"] for gpu in second["gpus"]] == [[], []]
-    assert (machine.writes, len(host.systemctl)) == (writes, told)
+    assert (machine.writes, len(host.systemctl)) == (writes, calls)
     # Still to come, though this run changed nothing.
     assert (first["needs"], second["needs"]) == ("gpu_reset", "gpu_reset")
 
 
-def test_check_mode_tells_what_the_run_then_does_and_writes_nothing(mode: Run, host: Host, machine: Machine) -> None:
+def test_check_mode_predicts_the_run(mode: Run, host: Host, machine: Machine) -> None:
     files = host.files()
-    told = mode(EVERYTHING, check=True)
-    assert told["changed"]
+    predicted = mode(EVERYTHING, check=True)
+    assert predicted["changed"]
     assert (machine.writes, host.files(), host.systemctl) == (0, files, [])
     done = mode(EVERYTHING)
-    assert told["diff"] == done["diff"]
-    assert [gpu["changes"] for gpu in told["gpus"]] == [gpu["changes"] for gpu in done["gpus"]]
+    assert predicted["diff"] == done["diff"]
+    assert [gpu["changes"] for gpu in predicted["gpus"]] == [gpu["changes"] for gpu in done["gpus"]]
 
 
 def test_the_diff_shows_settings_by_card_as_a_person_writes_them(mode: Run, machine: Machine) -> None:
@@ -163,7 +161,7 @@ def test_the_diff_shows_settings_by_card_as_a_person_writes_them(mode: Run, mach
     assert (found["gpus"][0]["power_limit_w"], found["gpus"][0]["enforced_power_limit_w"]) == (300, 300)
 
 
-def test_the_limit_that_was_set_is_compared_and_the_one_that_holds_is_told_as_well(mode: Run, machine: Machine) -> None:
+def test_set_and_enforced_power_limits_are_returned(mode: Run, machine: Machine) -> None:
     """GetEnforcedPowerLimit may be lower than GetPowerManagementLimit: comparing it would never come to an end."""
     machine.set(0, power__cap=400000)
     request = {"device": machine.gpus[0].uuid, "power_limit": "600 W"}
@@ -174,7 +172,7 @@ def test_the_limit_that_was_set_is_compared_and_the_one_that_holds_is_told_as_we
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("wanted", "message"),
     [
         ({"power_limit": "900 W"}, "`gpus[0].power_limit` is '900 W': NVIDIA H100 80GB HBM3 takes 200 W to 700 W"),
         ({"power_limit": "20 %"}, "is '20 %' = 140 W: NVIDIA H100 80GB HBM3 takes 200 W to 700 W, by default 700 W"),
@@ -186,24 +184,24 @@ def test_the_limit_that_was_set_is_compared_and_the_one_that_holds_is_told_as_we
         ({"compute_mode": "exclusive_process", "time_slice": "long"}, "set `compute_mode: default` as well"),
     ],
 )
-def test_what_the_card_does_not_take_is_refused_before_anything_is_written(
-    mode: Run, machine: Machine, wanted: dict[str, Any], words: str
+def test_invalid_value_is_refused_before_a_write(
+    mode: Run, machine: Machine, wanted: dict[str, Any], message: str
 ) -> None:
     found = mode({"device": "0000:41:00.0", "persistence": True, **wanted})
     assert found["failed"]
-    assert words in found["msg"]
+    assert message in found["msg"]
     assert found["msg"].endswith("Nothing was changed.")
     assert machine.writes == 0
 
 
-def test_all_reasons_are_told_at_once(mode: Run, machine: Machine) -> None:
+def test_all_problems_are_reported_at_once(mode: Run, machine: Machine) -> None:
     found = mode(
         {"device": machine.gpus[0].uuid, "power_limit": "900 W"}, {"device": machine.gpus[1].uuid, "power_limit": "1 W"}
     )
     assert "`gpus[0].power_limit`" in found["msg"] and "`gpus[1].power_limit`" in found["msg"]
 
 
-def test_what_a_card_does_not_have_is_refused_by_name(mode: Run) -> None:
+def test_unsupported_setting_is_refused_by_name(mode: Run) -> None:
     with fake_nvml.fake(["RTX 4090"]) as machine:
         found = mode({"device": "all", "ecc": True})
         assert machine.writes == 0
@@ -227,7 +225,7 @@ def test_exclusive_mode_is_refused_for_a_card_with_mig(mode: Run, machine: Machi
     assert machine.writes == writes
 
 
-def test_a_uuid_of_no_card_is_refused_with_those_that_are_there(mode: Run, machine: Machine) -> None:
+def test_unknown_uuid_is_refused_with_the_known_ones(mode: Run, machine: Machine) -> None:
     found = mode({"device": "GPU-00000000-0000-0000-0000-000000000000", "persistence": True})
     assert "`gpus[0].device`: no GPU is" in found["msg"]
     assert all(gpu.uuid in found["msg"] for gpu in machine.gpus)
@@ -241,7 +239,7 @@ def test_a_card_that_is_named_twice_is_refused(mode: Run, machine: Machine) -> N
     assert machine.writes == 0
 
 
-def test_what_names_a_card_goes_before_what_is_for_all(mode: Run, machine: Machine) -> None:
+def test_row_for_one_card_wins_over_all(mode: Run, machine: Machine) -> None:
     mode(
         {"device": machine.gpus[1].uuid, "power_limit": "300 W"},
         {"device": "all", "power_limit": "500 W", "persistence": True},
@@ -258,14 +256,14 @@ def test_an_index_is_accepted_with_a_warning(mode: Run, machine: Machine) -> Non
     assert any("may be another card after a reboot" in text for text in found["warnings"])
 
 
-def test_a_lost_card_is_refused_and_the_others_are_not_touched(mode: Run, machine: Machine) -> None:
+def test_lost_card_is_refused_and_no_other_is_changed(mode: Run, machine: Machine) -> None:
     machine.lose(1)
     found = mode({"device": "all", "persistence": True})
     assert "does not answer" in found["msg"] and "GPU_IS_LOST" in found["msg"]
     assert machine.writes == 0
 
 
-def test_who_is_not_root_is_refused_before_a_write(
+def test_user_without_root_is_refused_before_a_write(
     mode: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mode({"device": "all", "persistence": True}, persist="none")
@@ -276,7 +274,7 @@ def test_who_is_not_root_is_refused_before_a_write(
     assert machine.writes == writes
 
 
-def test_a_library_of_another_version_is_told_by_its_stable_name(mode: Run, machine: Machine) -> None:
+def test_library_mismatch_has_its_stable_name(mode: Run, machine: Machine) -> None:
     machine.upgrade_library("590.48.01")
     found = mode({"device": "all", "persistence": True})
     assert (found["nvml_error"], found["failed"]) == ("LIB_RM_VERSION_MISMATCH", True)
@@ -295,12 +293,12 @@ def test_a_failure_of_any_write_leaves_all_cards_as_they_were(
     assert found["left"] == []
     assert machine.state() == before
     assert host.text(DECLARED) == host.text(UNIT) == ""
-    # Nothing stands in the way of the next run.
+    # The next run succeeds.
     assert mode(EVERYTHING)["changed"]
     assert not mode(EVERYTHING)["changed"]
 
 
-def test_what_cannot_be_put_back_is_told(mode: Run, machine: Machine) -> None:
+def test_setting_that_is_not_restored_is_reported(mode: Run, machine: Machine) -> None:
     machine.fail("nvmlDeviceSetPowerManagementLimit", "UNKNOWN", gpu=0, times=0)
     machine.fail("nvmlDeviceSetPersistenceMode", "UNKNOWN", gpu=0, skip=1, times=0)
     found = mode({"device": machine.gpus[0].uuid, "persistence": True, "power_limit": "300 W"})
@@ -318,7 +316,7 @@ def test_a_write_that_the_card_ignores_is_a_failure(
 
     monkeypatch.setattr(gpu_nvml.Nvml, "call", deaf)
     found = mode({"device": machine.gpus[0].uuid, "power_limit": "300 W", "persistence": True})
-    assert "was set to 300 W, and the card says 700 W" in found["msg"]
+    assert "was set to 300 W, and the card reports 700 W" in found["msg"]
     assert machine.state()["gpu.0.persistence"] == "0"
 
 
@@ -344,7 +342,7 @@ def test_time_slices_are_set_by_nvidia_smi_and_read_back(mode: Run, host: Host, 
     assert not mode(request)["changed"]
 
 
-def test_a_refusal_of_nvidia_smi_is_told_and_the_rest_put_back(mode: Run, host: Host, machine: Machine) -> None:
+def test_failure_of_nvidia_smi_restores_the_other_settings(mode: Run, host: Host, machine: Machine) -> None:
     host.broken_smi = True
     before = machine.state()
     found = mode({"device": machine.gpus[0].uuid, "time_slice": "long", "persistence": True})
@@ -355,12 +353,12 @@ def test_a_refusal_of_nvidia_smi_is_told_and_the_rest_put_back(mode: Run, host: 
 def test_time_slices_without_nvidia_smi_are_refused_by_name(mode: Run, host: Host, machine: Machine) -> None:
     host.no_smi = True
     found = mode({"device": machine.gpus[0].uuid, "time_slice": "long", "persistence": True}, check=True)
-    assert "`time_slice`: only nvidia-smi knows time slices, and it cannot be run ([Errno 2]" in found["msg"]
+    assert "`time_slice`: only nvidia-smi sets time slices, and it cannot be run ([Errno 2]" in found["msg"]
     assert found["msg"].endswith("Nothing was changed.") and machine.writes == 0
     assert not mode({"device": machine.gpus[0].uuid, "compute_mode": "default"})["changed"]
 
 
-def test_at_boot_a_card_whose_program_is_not_there_keeps_none_of_the_others_waiting(
+def test_missing_program_at_boot_fails_only_its_card(
     mode: Run, host: Host, machine: Machine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first, *_others = sorted(gpu.uuid for gpu in machine.gpus)
@@ -374,14 +372,12 @@ def test_at_boot_a_card_whose_program_is_not_there_keeps_none_of_the_others_wait
     assert f"{first}: `time_slice`: only nvidia-smi" in capfd.readouterr().out
 
 
-def test_without_persistence_it_is_said_what_the_driver_forgets(mode: Run, machine: Machine) -> None:
+def test_missing_persistence_is_a_warning(mode: Run, machine: Machine) -> None:
     found = mode({"device": machine.gpus[0].uuid, "power_limit": "300 W"})
     assert any("forgets power_limit when the last program closes the GPU" in text for text in found["warnings"])
 
 
-def test_clocks_are_locked_once_as_far_as_the_record_goes_and_told_as_not_read_back(
-    mode: Run, host: Host, machine: Machine
-) -> None:
+def test_recorded_clocks_are_not_locked_again(mode: Run, host: Host, machine: Machine) -> None:
     request = {"device": machine.gpus[0].uuid, "locked_gpu_clocks": [1900, 1950]}
     assert mode(request)["gpus"][0]["not_read_back"] == ["locked_gpu_clocks"]
     assert not mode(request)["changed"]
@@ -395,7 +391,7 @@ def test_clocks_are_locked_once_as_far_as_the_record_goes_and_told_as_not_read_b
     assert not mode({**request, "locked_gpu_clocks": "unlocked"})["changed"]
 
 
-def test_what_a_reboot_takes_comes_back_by_the_unit_with_the_same_code(
+def test_unit_restores_the_modes_after_a_reboot(
     mode: Run, host: Host, machine: Machine, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mode(EVERYTHING)
@@ -418,9 +414,7 @@ def test_what_a_reboot_takes_comes_back_by_the_unit_with_the_same_code(
     assert not mode(EVERYTHING)["changed"]
 
 
-def test_the_program_of_the_unit_runs_without_ansible_and_without_the_collection(
-    mode: Run, host: Host, machine: Machine, tmp_path: Path
-) -> None:
+def test_program_of_the_unit_runs_without_ansible(mode: Run, host: Host, machine: Machine, tmp_path: Path) -> None:
     mode({"device": machine.gpus[0].uuid, "power_limit": "300 W"})
     machine.reboot()
     host.boot("second")
@@ -444,7 +438,7 @@ def test_the_program_of_the_unit_runs_without_ansible_and_without_the_collection
     assert machine.state()["gpu.0.power.limit"] == "300000"
 
 
-def test_at_boot_a_card_that_does_not_answer_keeps_none_of_the_others_waiting(
+def test_lost_card_at_boot_does_not_stop_the_others(
     mode: Run, host: Host, machine: Machine, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mode({"device": "all", "power_limit": "300 W"})
@@ -456,15 +450,15 @@ def test_at_boot_a_card_that_does_not_answer_keeps_none_of_the_others_waiting(
     assert machine.gpus[0].uuid in capfd.readouterr().out
 
 
-def test_what_cannot_be_kept_for_a_boot_is_told_and_holds_until_then(mode: Run, host: Host, machine: Machine) -> None:
+def test_failed_declaration_is_reported_and_the_modes_stay(mode: Run, host: Host, machine: Machine) -> None:
     host.write("usr/local/lib/rigwright", "in the way")
     result = mode({"device": "all", "power_limit": "300 W"})
     assert result["failed"] and result["changed"]
-    assert "the modes are as asked for, and the next boot does not bring them back ([Errno" in result["msg"]
+    assert "the modes are as requested, but the next boot does not restore them ([Errno" in result["msg"]
     assert machine.state()["gpu.0.power.limit"] == "300000"
 
 
-def test_a_record_of_clocks_that_cannot_be_written_puts_all_back(mode: Run, host: Host, machine: Machine) -> None:
+def test_failed_record_of_clocks_restores_all_settings(mode: Run, host: Host, machine: Machine) -> None:
     host.write(gpu_files.home("gpu_mode"), "in the way")
     before = machine.state()
     result = mode({"device": "all", "power_limit": "300 W", "locked_gpu_clocks": [1200, 1500]}, persist="none")
@@ -472,7 +466,7 @@ def test_a_record_of_clocks_that_cannot_be_written_puts_all_back(mode: Run, host
     assert machine.state() == before
 
 
-def test_what_is_no_longer_declared_takes_the_unit_with_it(mode: Run, host: Host, machine: Machine) -> None:
+def test_unit_goes_with_the_last_declaration(mode: Run, host: Host, machine: Machine) -> None:
     before = host.files()
     mode({"device": "all", "power_limit": "300 W", "compute_mode": "prohibited"})
     found = mode({"device": "all", "power_limit": "default"})
@@ -484,24 +478,24 @@ def test_what_is_no_longer_declared_takes_the_unit_with_it(mode: Run, host: Host
     assert host.systemctl == [["daemon-reload"]] * 2
 
 
-def test_cards_that_are_not_named_stay_declared_unless_the_list_is_the_whole_truth(mode: Run, machine: Machine) -> None:
-    one, other = (gpu.uuid for gpu in machine.gpus)
-    mode({"device": one, "power_limit": "300 W"})
-    assert set(mode({"device": other, "power_limit": "400 W"})["declared"]) == {one, other}
+def test_only_exclusive_removes_other_declarations(mode: Run, machine: Machine) -> None:
+    row, other = (gpu.uuid for gpu in machine.gpus)
+    mode({"device": row, "power_limit": "300 W"})
+    assert set(mode({"device": other, "power_limit": "400 W"})["declared"]) == {row, other}
     found = mode({"device": other, "power_limit": "400 W"}, exclusive=True)
     assert set(found["declared"]) == {other}
     # What the card has now is left as it is.
     assert machine.state()["gpu.0.power.limit"] == "300000"
 
 
-def test_without_systemd_a_unit_is_refused_and_nothing_written(mode: Run, host: Host, machine: Machine) -> None:
+def test_persist_unit_without_systemd_is_refused(mode: Run, host: Host, machine: Machine) -> None:
     (host.root / "run/systemd/system").rmdir()
     assert "set `persist: none`" in mode({"device": "all", "power_limit": "300 W"})["msg"]
     assert machine.writes == 0
     assert mode({"device": "all", "power_limit": "300 W"}, persist="none")["changed"]
 
 
-def test_without_systemd_what_is_declared_can_go(mode: Run, host: Host, machine: Machine) -> None:
+def test_declaration_can_be_removed_without_systemd(mode: Run, host: Host, machine: Machine) -> None:
     mode({"device": "all", "power_limit": "300 W"})
     (host.root / "run/systemd/system").rmdir()
     assert mode({"device": "all", "power_limit": "default"})["declared"] == {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Daemons on the imitation of MPS: started, changed, drained, stopped and proven; with and without systemd."""
+"""Daemons of the fake MPS: started, changed, drained, stopped and proven; with and without systemd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Device
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
-from harness.fakes.mps import Mps, files, imitated_mps, program, waited_for
+from harness.fakes.mps import Mps, fake_mps, files, program, waited_for
 from harness.fakes.nvml import fake
 
 Run = Callable[..., dict[str, Any]]
@@ -35,7 +35,7 @@ GPUS = [
 
 
 class Machine:
-    """The imitation, and what NVML would tell of its GPUs."""
+    """The fake MPS, and the GPUs that NVML reports."""
 
     def __init__(self, mps: Mps, run_module: Run) -> None:
         self.mps, self.run_module = mps, run_module
@@ -56,18 +56,18 @@ class Machine:
 
 @pytest.fixture
 def machine(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    with imitated_mps([A, B]) as mps:
-        made = Machine(mps, run_module)
+    with fake_mps([A, B]) as mps:
+        host = Machine(mps, run_module)
         monkeypatch.setattr(gpu_mps, "Nvml", lambda: contextlib.nullcontext("no NVML"))
         monkeypatch.setattr(gpu_mps, "respawn_where_needed", lambda module: None)
-        monkeypatch.setattr(mps_devices, "read", lambda nvml: (made.devices, made.driver))
-        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
+        monkeypatch.setattr(mps_devices, "read", lambda nvml: (host.devices, host.driver))
+        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_FAKE_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
-        yield made
+        yield host
 
 
 def deaf(program: Path) -> str:
-    """The daemon as a program that takes any percentage for 100."""
+    """Return a daemon program that reads any percentage as 100."""
     change = "from harness.fakes.mps_daemon import daemon\ndaemon.percent = lambda text: 100.0\n"
     return program.read_text().replace("sys.exit(", f"{change}sys.exit(")
 
@@ -75,14 +75,14 @@ def deaf(program: Path) -> str:
 TEAM = {"name": "team", "devices": [A], "active_thread_percentage": 50, "memory_limits": {A: "2G"}}
 
 
-def test_a_daemon_is_started_with_its_limits_and_proven_by_a_client(machine: Machine) -> None:
+def test_daemon_starts_with_limits_and_is_proven(machine: Machine) -> None:
     result = machine.run(TEAM, verify=True)
     assert result["changed"], result
     (daemon,) = result["daemons"]
     assert daemon["actions"] == ["start"]
     assert daemon["client_environment"] == {"CUDA_MPS_PIPE_DIRECTORY": str(machine.pipe())}
-    (seen,) = daemon["verified"]["devices"]
-    assert (seen["mps"], seen["multiprocessors"], seen["uuid"]) == (1, 66, A)
+    (device,) = daemon["verified"]["devices"]
+    assert (device["mps"], device["multiprocessors"], device["uuid"]) == (1, 66, A)
     assert machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "50.0"
 
 
@@ -95,18 +95,18 @@ def test_a_second_run_changes_nothing(machine: Machine) -> None:
     assert machine.pid() == before
 
 
-def test_check_mode_starts_nothing_and_tells_the_same(machine: Machine) -> None:
-    told = machine.run(TEAM, check=True)
-    assert (told["changed"], machine.mps.daemons(), machine.pipe().exists()) == (True, [], False)
+def test_check_mode_predicts_the_run(machine: Machine) -> None:
+    predicted = machine.run(TEAM, check=True)
+    assert (predicted["changed"], machine.mps.daemons(), machine.pipe().exists()) == (True, [], False)
     done = machine.run(TEAM)
-    assert [row["actions"] for row in told["daemons"]] == [row["actions"] for row in done["daemons"]]
-    assert told["diff"] == done["diff"]
+    assert [row["actions"] for row in predicted["daemons"]] == [row["actions"] for row in done["daemons"]]
+    assert predicted["diff"] == done["diff"]
     changed = machine.run({**TEAM, "active_thread_percentage": 25}, check=True)
     assert changed["daemons"][0]["actions"][0] == "push"
     assert machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "50.0"
 
 
-def test_the_diff_shows_what_is_not_as_declared_and_the_script(machine: Machine) -> None:
+def test_diff_shows_differences_and_the_script(machine: Machine) -> None:
     machine.run(TEAM)
     diff = machine.run({**TEAM, "active_thread_percentage": 25})["diff"]
     before, after = (json.loads(diff[key])["team"] for key in ("before", "after"))
@@ -127,7 +127,7 @@ def test_two_teams_have_a_server_each_on_one_gpu(machine: Machine) -> None:
     ]
 
 
-def test_defaults_that_are_lost_on_quit_come_back_with_the_next_run(machine: Machine) -> None:
+def test_defaults_lost_on_quit_are_set_by_the_next_run(machine: Machine) -> None:
     machine.run(TEAM)
     machine.mps.ask(machine.pipe(), "quit")
     waited_for(lambda: not machine.mps.daemons())
@@ -135,14 +135,14 @@ def test_defaults_that_are_lost_on_quit_come_back_with_the_next_run(machine: Mac
     assert machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "50.0"
 
 
-def test_a_default_that_somebody_changed_is_drift_and_put_right(machine: Machine) -> None:
+def test_changed_default_is_corrected(machine: Machine) -> None:
     machine.run(TEAM)
     machine.mps.ask(machine.pipe(), "set_default_active_thread_percentage 90")
     assert machine.run(TEAM)["daemons"][0]["actions"] == ["push"]
     assert not machine.run(TEAM)["changed"]
 
 
-def test_defaults_apply_to_the_next_server_only_and_the_drift_of_a_live_one_is_pending(machine: Machine) -> None:
+def test_limits_of_a_server_with_clients_are_pending(machine: Machine) -> None:
     machine.run(TEAM)
     server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
     result = machine.run({**TEAM, "active_thread_percentage": 25}, when_clients="defer")
@@ -165,7 +165,7 @@ def test_defaults_apply_to_the_next_server_only_and_the_drift_of_a_live_one_is_p
 @pytest.mark.parametrize(
     "change", [{"active_thread_percentage": 25}, {"devices": [B], "memory_limits": {}}, {"state": "absent"}]
 )
-def test_clients_stop_a_run_before_anything_is_written(machine: Machine, change: dict[str, Any]) -> None:
+def test_clients_fail_a_run_before_a_write(machine: Machine, change: dict[str, Any]) -> None:
     machine.run(TEAM)
     machine.mps.client(machine.pipe(), os.getuid(), 5012)
     before = {path: path.read_text() for path in (machine.mps.folder / "etc").iterdir()}
@@ -204,7 +204,7 @@ def test_a_drain_waits_for_clients_to_end(machine: Machine) -> None:
     assert "terminate_client" not in (machine.mps.folder / "log/team/control.log").read_text()
 
 
-def test_a_daemon_of_somebody_else_on_the_same_directory_is_left_alone(machine: Machine) -> None:
+def test_foreign_daemon_is_left_alone(machine: Machine) -> None:
     machine.mps.start(machine.pipe())
     pid = machine.pid()
     result = machine.run(TEAM)
@@ -215,7 +215,7 @@ def test_a_daemon_of_somebody_else_on_the_same_directory_is_left_alone(machine: 
     assert machine.pid() == pid and machine.mps.ask(machine.pipe(), "get_default_active_thread_percentage") == "100.0"
 
 
-def test_a_memory_limit_that_names_an_invisible_gpu_is_refused_before_anything_is_started(machine: Machine) -> None:
+def test_memory_limit_of_another_gpu_is_refused(machine: Machine) -> None:
     result = machine.run({**TEAM, "memory_limits": {A: "2G", B: "2G"}})
     assert "would drop all its limits" in result["refusals"][0]
     waited_for(lambda: not machine.mps.daemons())
@@ -230,7 +230,7 @@ def test_a_directory_that_is_not_absolute_is_refused(machine: Machine, option: s
     waited_for(lambda: not machine.mps.daemons())
 
 
-def test_all_that_is_wrong_is_told_at_once(machine: Machine) -> None:
+def test_all_problems_are_reported_at_once(machine: Machine) -> None:
     result = machine.run(
         {"name": "a", "devices": ["7"], "active_thread_percentage": 101}, {"name": "b", "user": "nobody-of-that-name"}
     )
@@ -238,14 +238,14 @@ def test_all_that_is_wrong_is_told_at_once(machine: Machine) -> None:
     assert "there is no user nobody-of-that-name" in result["refusals"][2]
 
 
-def test_a_limit_below_a_gibibyte_of_difference_is_set_though_it_cannot_be_read_back(machine: Machine) -> None:
+def test_small_difference_of_a_limit_is_pushed(machine: Machine) -> None:
     machine.run({**TEAM, "memory_limits": {A: "1044M"}})
     result = machine.run({**TEAM, "memory_limits": {A: "1100M"}})
     assert result["daemons"][0]["actions"] == ["push"]
     assert not machine.run({**TEAM, "memory_limits": {A: "1100M"}})["changed"]
 
 
-def test_a_limit_that_is_no_longer_wanted_goes_with_a_restart_since_no_verb_takes_it_back(machine: Machine) -> None:
+def test_removed_limit_needs_a_restart(machine: Machine) -> None:
     machine.run(TEAM)
     free = {**TEAM, "memory_limits": {}}
     assert machine.run(free)["daemons"][0]["actions"] == ["restart"]
@@ -253,9 +253,7 @@ def test_a_limit_that_is_no_longer_wanted_goes_with_a_restart_since_no_verb_take
     assert not machine.run(free)["changed"]
 
 
-def test_a_client_that_silently_runs_outside_mps_fails_the_run(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_outside_mps_fails_the_run(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     real = mps_run.mps.ask_probe
 
     def elsewhere(host: Any, user: str, environment: dict[str, str], request: str) -> Any:
@@ -266,7 +264,7 @@ def test_a_client_that_silently_runs_outside_mps_fails_the_run(
     assert result["error"] == "NOT_PROVEN" and "runs outside MPS and without limits" in result["msg"]
 
 
-def test_a_server_in_fault_is_told_and_what_to_do(machine: Machine) -> None:
+def test_server_in_status_fault_is_reported_with_a_remedy(machine: Machine) -> None:
     machine.run(TEAM)
     server = machine.mps.client(machine.pipe(), os.getuid(), 5012)
     machine.mps.fault(machine.pipe(), server, 5012)
@@ -275,15 +273,15 @@ def test_a_server_in_fault_is_told_and_what_to_do(machine: Machine) -> None:
     assert result["daemons"][0]["servers"] == [{"pid": server, "status": "FAULT", "clients": [5012]}]
 
 
-def test_a_daemon_that_does_not_take_its_limits_is_not_left_running(machine: Machine) -> None:
+def test_daemon_that_ignores_limits_is_stopped(machine: Machine) -> None:
     path = machine.mps.folder / "nvidia-cuda-mps-control"
     path.write_text(deaf(path))
     result = machine.run(TEAM)
-    assert "after 'set_default_active_thread_percentage 50' the daemon tells '100.0'" in result["msg"]
+    assert "after 'set_default_active_thread_percentage 50' the daemon reports '100.0'" in result["msg"]
     waited_for(lambda: not machine.mps.daemons())
 
 
-def test_static_partitions_have_ids_that_clients_are_told(machine: Machine) -> None:
+def test_ids_of_static_partitions_are_returned(machine: Machine) -> None:
     daemon = {"name": "team", "devices": [A], "partitions": [{"name": "large", "device": A, "chunks": 8}]}
     result = machine.run(daemon, verify=True)
     id_ = result["daemons"][0]["client_environment"]["partitions"]["large"]
@@ -295,13 +293,13 @@ def test_static_partitions_have_ids_that_clients_are_told(machine: Machine) -> N
     assert len(machine.run(more)["daemons"][0]["client_environment"]["partitions"]) == 2
 
 
-def test_partitions_that_do_not_fit_are_told_by_the_daemon(machine: Machine) -> None:
+def test_partitions_without_room_fail(machine: Machine) -> None:
     result = machine.run({"name": "team", "devices": [A], "partitions": [{"name": "all", "device": A, "chunks": 17}]})
     assert "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION" in result["msg"]
     waited_for(lambda: not machine.mps.daemons())
 
 
-def test_a_multiuser_daemon_is_started_as_such(machine: Machine) -> None:
+def test_multiuser_daemon_has_its_option(machine: Machine) -> None:
     if os.geteuid() != 0:
         assert "needs root" in machine.run({**TEAM, "multiuser": True})["msg"]
         return
@@ -312,7 +310,7 @@ def test_a_multiuser_daemon_is_started_as_such(machine: Machine) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a Python that another user may run")
-def test_the_daemon_of_a_user_is_the_users_and_closed_to_others(machine: Machine) -> None:
+def test_daemon_of_a_user_is_closed_to_others(machine: Machine) -> None:
     home = machine.mps.folder
     for path, (content, _mode) in files([A]).items():
         place = home / Path(path).relative_to("/usr")
@@ -329,16 +327,14 @@ def test_the_daemon_of_a_user_is_the_users_and_closed_to_others(machine: Machine
     assert machine.run(TEAM)["daemons"][0]["actions"] == ["restart"]
 
 
-def test_no_program_is_told_with_what_brings_it(machine: Machine) -> None:
+def test_missing_program_is_reported_with_its_package(machine: Machine) -> None:
     (machine.mps.folder / "nvidia-cuda-mps-control").unlink()
     assert "nvidia-compute-utils" in machine.run(TEAM)["msg"]
 
 
-def test_gpus_are_those_of_nvml_and_none_of_their_settings_is_written(
-    run_module: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with fake(["H200", "RTX 4090"]) as cards, imitated_mps([gpu.uuid for gpu in cards.gpus]) as mps:
-        for key in ("PATH", "RIGWRIGHT_IMITATED_CUDA"):
+def test_gpus_come_from_nvml_and_are_not_written(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake(["H200", "RTX 4090"]) as cards, fake_mps([gpu.uuid for gpu in cards.gpus]) as mps:
+        for key in ("PATH", "RIGWRIGHT_FAKE_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         monkeypatch.setenv("LD_LIBRARY_PATH", f"{mps.folder}:{cards.env['LD_LIBRARY_PATH']}")
         machine = Machine(mps, run_module)
@@ -350,20 +346,18 @@ def test_gpus_are_those_of_nvml_and_none_of_their_settings_is_written(
         assert cards.writes == 0
 
 
-def test_limits_that_the_kernel_enforces_are_set_once_and_need_driver_615(
-    run_module: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hard_limits_are_set_once_and_need_driver_615(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = {"slice": "user-1001.slice", "device": "0", "soft": "8G", "hard": "20G"}
     for driver, first, writes in (("615.71.09", True, 1), ("580.159.04", None, 0)):
-        with fake(["H200"], driver=driver) as cards, imitated_mps([cards.gpus[0].uuid]) as mps:
+        with fake(["H200"], driver=driver) as cards, fake_mps([cards.gpus[0].uuid]) as mps:
             monkeypatch.setenv("PATH", mps.env["PATH"])
             machine = Machine(mps, run_module)
-            told = machine.run(hard_limits=[limit], check=True)
-            assert (told.get("changed"), cards.writes) == (first, 0)
+            predicted = machine.run(hard_limits=[limit], check=True)
+            assert (predicted.get("changed"), cards.writes) == (first, 0)
             result = machine.run(hard_limits=[limit])
             assert (result.get("changed"), cards.writes) == (first, writes)
             if first:
-                assert result["hard_limits"] == told["hard_limits"]
+                assert result["hard_limits"] == predicted["hard_limits"]
                 assert not machine.run(hard_limits=[limit])["changed"]
             else:
                 assert "need driver 615 or later, this is 580.159.04" in result["msg"]
@@ -384,7 +378,7 @@ SPACES = {
 }
 
 
-def test_protocol_3_is_configured_by_a_file_and_changed_by_commands(newer: Machine) -> None:
+def test_protocol_3_uses_a_file_and_commands(newer: Machine) -> None:
     result = newer.run(SPACES, verify=True)
     (row,) = result["daemons"]
     assert (row["protocol"], row["verified"]["problems"]) == (3, [])
@@ -397,7 +391,7 @@ def test_protocol_3_is_configured_by_a_file_and_changed_by_commands(newer: Machi
     assert not newer.run({**SPACES, "active_thread_percentage": 25})["changed"]
 
 
-def test_a_namespace_that_comes_or_goes_needs_a_restart(newer: Machine) -> None:
+def test_new_or_removed_namespace_needs_a_restart(newer: Machine) -> None:
     newer.run(SPACES)
     assert newer.run(TEAM)["daemons"][0]["actions"] == ["restart"]
     assert newer.run({**TEAM, "state": "absent"})["changed"]
@@ -431,14 +425,14 @@ def systemd(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def calls(machine: Machine) -> list[str]:
-    """The calls of systemctl that change something, since the last time."""
+    """Return the changing calls of systemctl since the last call of this function."""
     file = machine.mps.folder / "calls"
     lines = file.read_text().splitlines() if file.exists() else []
     file.write_text("")
     return [line for line in lines if not line.startswith("is-enabled")]
 
 
-def test_a_unit_is_made_enabled_and_started_and_its_daemon_has_the_limits(systemd: Machine) -> None:
+def test_unit_is_enabled_and_started_with_limits(systemd: Machine) -> None:
     result = systemd.run(TEAM, verify=True)
     assert (result["daemons"][0]["actions"], result["daemons"][0]["verified"]["problems"]) == (["enable", "start"], [])
     assert calls(systemd) == ["daemon-reload", f"enable {UNIT}", f"reset-failed {UNIT}", f"start {UNIT}"]
@@ -446,7 +440,7 @@ def test_a_unit_is_made_enabled_and_started_and_its_daemon_has_the_limits(system
     assert (again["changed"], calls(systemd)) == (False, [])
 
 
-def test_the_stop_of_the_unit_really_stops_the_daemon(systemd: Machine) -> None:
+def test_stopped_unit_stops_the_daemon(systemd: Machine) -> None:
     systemd.run(TEAM)
     result = systemd.run({**TEAM, "state": "absent"})
     assert result["daemons"][0]["actions"] == ["stop", "disable"]
@@ -472,10 +466,10 @@ def test_a_new_limit_restarts_no_unit(systemd: Machine) -> None:
     assert (calls(systemd), systemd.pid()) == ([], before)
 
 
-def test_a_unit_that_does_not_start_is_told_with_its_own_words(systemd: Machine) -> None:
+def test_failed_unit_is_reported_with_its_journal(systemd: Machine) -> None:
     path = systemd.mps.folder / "nvidia-cuda-mps-control"
     path.write_text(deaf(path))
-    assert "the daemon tells '100.0'" in systemd.run(TEAM)["msg"]
+    assert "the daemon reports '100.0'" in systemd.run(TEAM)["msg"]
 
 
 def test_another_device_restarts_the_unit(systemd: Machine) -> None:
@@ -485,5 +479,5 @@ def test_another_device_restarts_the_unit(systemd: Machine) -> None:
     assert calls(systemd) == [f"stop {UNIT}", "daemon-reload", f"reset-failed {UNIT}", f"start {UNIT}"]
 
 
-def test_directories_that_systemd_would_not_make_are_refused(systemd: Machine) -> None:
-    assert "pipe_root: with systemd it lies below" in systemd.run(TEAM, pipe_root="/tmp/mps")["msg"]
+def test_directories_outside_run_and_var_log_are_refused(systemd: Machine) -> None:
+    assert "pipe_root: with systemd it is below" in systemd.run(TEAM, pipe_root="/tmp/mps")["msg"]

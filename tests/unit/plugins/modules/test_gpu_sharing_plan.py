@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for imitated GPUs: one look for modes, MIG and MPS, which writes nothing."""
+"""The plan for fake GPUs: modes, MIG and MPS in one run, which writes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
 
 from harness.fakes import nvml as fake_nvml
-from harness.fakes.mps import imitated_mps
+from harness.fakes.mps import fake_mps
 from harness.fakes.nvml import Machine
 
 Run = Callable[..., dict[str, Any]]
@@ -49,40 +49,41 @@ def plan(run_module: Run, root: Path) -> Run:
     return run
 
 
-def test_a_plan_writes_nothing_and_says_which_modules_have_something_to_do(plan: Run, machine: Machine) -> None:
+def test_plan_writes_nothing_and_names_the_changes(plan: Run, machine: Machine) -> None:
     found = plan(
         {"device": machine.gpus[0].uuid, "persistence": True},
         {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": SMALL}},
     )
     assert (found["changed"], machine.writes) == (False, 0)
     assert found["modes"] == {"changed": True, "gpus": [{"device": machine.gpus[0].uuid, "persistence": True}]}
-    assert found["mig"] == [{"changed": True, "mode": "enabled", "layout": SMALL, "devices": [machine.gpus[1].uuid]}]
+    (mig,) = found["mig"]
+    assert (mig["changed"], mig["mode"], mig["devices"]) == (True, "enabled", [machine.gpus[1].uuid])
+    assert mig["layout"] == [{"profile": "1g.18gb", "count": 7, "start": None, "compute_instances": None}]
+    assert (mig["when_busy"], mig["allow_reset"], mig["persist"]) == ("fail", "never", "unit")
     assert (found["mps"]["changed"], found["needs"]) == (False, "none")
 
 
-def test_once_the_modules_have_run_the_plan_has_nothing_left_for_them(
-    plan: Run, run_module: Run, root: Path, machine: Machine
-) -> None:
+def test_plan_is_empty_after_the_modules_have_run(plan: Run, run_module: Run, root: Path, machine: Machine) -> None:
     rows = (
         {"device": machine.gpus[0].uuid, "persistence": True, "power_limit": "80 %"},
         {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": SMALL}},
     )
     found = plan(*rows)
     assert run_module(gpu_mode, gpus=found["modes"]["gpus"], exclusive=True)["changed"]
-    for one in found["mig"]:
-        wanted = {key: value for key, value in one.items() if key != "changed"}
+    for row in found["mig"]:
+        wanted = {key: value for key, value in row.items() if key not in ("changed", "mig_parted")}
         assert run_module(gpu_mig, **wanted)["changed"]
     writes = machine.writes
 
     again = plan(*rows)
-    assert (again["modes"]["changed"], [one["changed"] for one in again["mig"]]) == (False, [False])
+    assert (again["modes"]["changed"], [row["changed"] for row in again["mig"]]) == (False, [False])
     assert machine.writes == writes
     # Boot would run other code than this.
     (root / gpu_boot.program_path("gpu_mig").lstrip("/")).write_bytes(b"of an earlier version")
-    assert [one["changed"] for one in plan(*rows)["mig"]] == [True]
+    assert [row["changed"] for row in plan(*rows)["mig"]] == [True]
 
 
-def test_everything_that_would_be_refused_is_told_at_once(plan: Run, machine: Machine) -> None:
+def test_all_refusals_are_reported_at_once(plan: Run, machine: Machine) -> None:
     found = plan(
         {"device": machine.gpus[0].uuid, "power_limit": "9000 W"},
         {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": [{"profile": "9g.18gb"}]}},
@@ -99,24 +100,24 @@ def test_mig_on_a_geforce_is_refused(plan: Run) -> None:
     assert found["failed"] and "RTX 4090" in found["msg"]
 
 
-def test_a_card_that_is_no_longer_divided_by_declaration_is_taken_from_boot(
-    plan: Run, run_module: Run, machine: Machine
-) -> None:
+def test_undeclared_mig_layout_is_removed_from_boots(plan: Run, run_module: Run, machine: Machine) -> None:
     uuid = machine.gpus[1].uuid
     run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
     found = plan({"device": machine.gpus[0].uuid, "users": "team"})
-    assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
+    (mig,) = found["mig"]
+    assert (mig["changed"], mig["devices"], mig["mode"], mig["persist"]) == (True, [uuid], "unchanged", "none")
 
 
-def test_a_card_that_was_taken_out_is_no_longer_declared_either(plan: Run, run_module: Run, machine: Machine) -> None:
+def test_declaration_of_a_removed_card_is_removed(plan: Run, run_module: Run, machine: Machine) -> None:
     uuid = machine.gpus[1].uuid
     run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
     with fake_nvml.fake(["RTX 4090"]):
         found = plan({"device": "all", "users": "team"})
-    assert found["mig"] == [{"changed": True, "devices": [uuid], "mode": "unchanged", "persist": "none"}]
+    (mig,) = found["mig"]
+    assert (mig["changed"], mig["devices"], mig["mode"], mig["persist"]) == (True, [uuid], "unchanged", "none")
 
 
-def test_the_choice_is_judged_beside_the_plan(plan: Run, machine: Machine) -> None:
+def test_plan_has_findings_about_the_choice(plan: Run, machine: Machine) -> None:
     found = plan({"device": "all", "users": "strangers"})
     assert [(row["id"], row["status"]) for row in found["findings"]] == [
         ("gpu_sharing.gpu0", "warn"),
@@ -124,15 +125,13 @@ def test_the_choice_is_judged_beside_the_plan(plan: Run, machine: Machine) -> No
     ]
 
 
-def test_a_mismatch_of_driver_and_library_is_told_with_its_next_step(plan: Run, machine: Machine) -> None:
+def test_driver_mismatch_has_its_stable_name(plan: Run, machine: Machine) -> None:
     machine.upgrade_library("590.48.01")
     found = plan({"device": "all", "users": "team"})
     assert (found["nvml_error"], found["failed"]) == ("LIB_RM_VERSION_MISMATCH", True)
 
 
-def test_check_mode_before_the_binding_is_there_fails_nothing(
-    plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_mode_without_the_binding_succeeds(plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "pynvml", None)
     monkeypatch.setattr(nvml, "PYTHON", "/does/not/exist")
     found = plan({"device": "all", "persistence": True}, check=True)
@@ -149,7 +148,7 @@ def test_mps_without_its_program_is_refused(plan: Run, machine: Machine, monkeyp
     assert "there is no nvidia-cuda-mps-control" in found["msg"]
 
 
-def test_daemons_of_the_last_run_that_are_no_longer_declared_are_to_go(
+def test_undeclared_daemons_of_the_record_are_absent(
     plan: Run, root: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = root / "etc/rigwright/gpu_sharing.json"
@@ -164,20 +163,20 @@ def test_daemons_of_the_last_run_that_are_no_longer_declared_are_to_go(
     assert "gpu_sharing.json is damaged" in plan({"device": "all", "users": "team"})["msg"]
 
 
-def test_nothing_can_be_had_from_a_host_whose_driver_is_gone(plan: Run, machine: Machine) -> None:
+def test_empty_request_succeeds_without_a_driver(plan: Run, machine: Machine) -> None:
     machine.unload_driver()
     found = plan()
     assert (found["known"], found["mig"], found.get("failed")) == (False, [], None)
     assert any("DRIVER_NOT_LOADED" in text for text in found["warnings"])
 
 
-def test_daemons_that_run_as_declared_need_no_module(
+def test_daemons_as_declared_are_unchanged(
     run_module: Run, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the imitation of MPS, without systemd, and with the real code of gpu_mps."""
+    """Plan with the fake MPS, without systemd, and with the real code of gpu_mps."""
     uuids = [gpu.uuid for gpu in machine.gpus]
-    with imitated_mps(uuids) as mps:
-        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_IMITATED_CUDA"):
+    with fake_mps(uuids) as mps:
+        for key in ("PATH", "LD_LIBRARY_PATH", "RIGWRIGHT_FAKE_CUDA"):
             monkeypatch.setenv(key, mps.env[key])
         places = {"PIPES": mps.folder / "run", "LOGS": mps.folder / "log", "CONFIGURATIONS": mps.folder / "etc"}
         for name, place in places.items():

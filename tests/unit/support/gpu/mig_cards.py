@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cards with MIG as data, and one in memory that carries steps out and objects to what a real one would not do."""
+"""Cards with MIG as data, and one in memory that runs steps and refuses impossible ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ENGINES = ("decoders", "encoders", "jpegs", "ofas")
 
 
 def _profiles(model: str) -> Profiles:
-    """As the model's file of the imitated NVML has them."""
+    """Return the profiles of a model of the fake NVML."""
     found = Profiles()
     for row in read_model(file_of(model)[1])["mig"]["profile"].values():
         places = [[int(number) for number in place.split(":")] for place in row["placements"]]
@@ -69,7 +69,7 @@ def compute_starts(slices: int) -> ComputeStarts:
 
 
 class CardInMemory:
-    """A card that takes steps. Every instance that is made gets new ids and UUIDs, so that what survived is seen."""
+    """A card that takes steps. Every new instance gets a new id and UUID, so that kept ones can be recognized."""
 
     def __init__(self, profiles: Profiles) -> None:
         self.profiles = profiles
@@ -81,8 +81,8 @@ class CardInMemory:
             self.take(step)
 
     def take(self, step: Step) -> None:
-        there = {one.start: one for one in self.layout}
-        one = there.get(step.start)
+        by_start = {instance.start: instance for instance in self.layout}
+        instance = by_start.get(step.start)
         if step.action == CREATE:
             profile = self.profiles[step.profile]
             assert step.start in profile.starts
@@ -92,51 +92,61 @@ class CardInMemory:
             starts = compute_starts(profile.slices)
             self.layout += (Instance(step.profile, step.start, id=self.made, compute_starts=starts),)
             return
-        assert one is not None and one.profile == step.profile, "there is no such instance"
+        assert instance is not None and instance.profile == step.profile, "there is no such instance"
         if step.action == DESTROY:
-            assert not one.compute and not one.pids, "the instance is in use"
-            self._put(one, None)
+            assert not instance.compute and not instance.pids, "the instance is in use"
+            self._put(instance, None)
             return
         compute = step.compute
         assert compute is not None
         if step.action == DESTROY_COMPUTE:
-            held = next(other for other in one.compute if other.place == compute.place)
+            held = next(other for other in instance.compute if other.place == compute.place)
             assert not held.pids, "the compute instance is in use"
-            self._put(one, dataclasses.replace(one, compute=tuple(other for other in one.compute if other != held)))
+            self._put(
+                instance,
+                dataclasses.replace(instance, compute=tuple(other for other in instance.compute if other != held)),
+            )
             return
         assert step.action == CREATE_COMPUTE
         start = compute.start
         if start is None:
-            placed = place_compute(one.compute, [*(c.slices for c in one.compute), compute.slices], one.compute_starts)
+            placed = place_compute(
+                instance.compute, [*(c.slices for c in instance.compute), compute.slices], instance.compute_starts
+            )
             assert placed is not None, "no room for the compute instance"
             start = placed[1][0].start
-        assert start is not None and start in compute_starts(self.profiles[one.profile].slices)[compute.slices]
+        assert start is not None and start in compute_starts(self.profiles[instance.profile].slices)[compute.slices]
         taken = {
-            slice_ for other in one.compute for slice_ in range(other.start or 0, (other.start or 0) + other.slices)
+            slice_
+            for other in instance.compute
+            for slice_ in range(other.start or 0, (other.start or 0) + other.slices)
         }
         assert not taken & set(range(start, start + compute.slices)), "the slices are taken"
         self.made += 1
         new = Compute(compute.slices, start, self.made, f"MIG-{self.made}")
-        self._put(one, dataclasses.replace(one, compute=(*one.compute, new)))
+        self._put(instance, dataclasses.replace(instance, compute=(*instance.compute, new)))
 
     def _free(self, start: int, size: int) -> bool:
         slots = set(range(start, start + size))
         return not any(
-            slots & set(range(one.start, one.start + self.profiles[one.profile].size)) for one in self.layout
+            slots & set(range(instance.start, instance.start + self.profiles[instance.profile].size))
+            for instance in self.layout
         )
 
     def _put(self, old: Instance, new: Instance | None) -> None:
-        self.layout = tuple(one for one in (new if one is old else one for one in self.layout) if one)
+        self.layout = tuple(
+            instance for instance in (new if instance is old else instance for instance in self.layout) if instance
+        )
 
     def occupy(self, picks: Sequence[tuple[int, int]]) -> None:
-        """Let a process run in the compute instances of these numbers (instance, compute), as far as there are some."""
+        """Run a process in the compute instances of these numbers (instance, compute), if they exist."""
         for number, (which, inner) in enumerate(picks):
             if not self.layout:
                 return
-            one = self.layout[which % len(self.layout)]
-            if not one.compute:
+            instance = self.layout[which % len(self.layout)]
+            if not instance.compute:
                 continue
             pid = 1000 + number
-            busy = one.compute[inner % len(one.compute)]
-            compute = tuple(dataclasses.replace(c, pids=(*c.pids, pid)) if c is busy else c for c in one.compute)
-            self._put(one, dataclasses.replace(one, compute=compute, pids=(*one.pids, pid)))
+            busy = instance.compute[inner % len(instance.compute)]
+            compute = tuple(dataclasses.replace(c, pids=(*c.pids, pid)) if c is busy else c for c in instance.compute)
+            self._put(instance, dataclasses.replace(instance, compute=compute, pids=(*instance.pids, pid)))

@@ -14,7 +14,7 @@ from tests.unit.support.gpu.mig_cards import CARDS
 
 @st.composite
 def layouts(draw: st.DrawFn, model: str) -> list[dict[str, Any]]:
-    """A request that the card can meet: entries are added while it still fits."""
+    """Draw a request that the card can meet: add entries while it fits."""
     profiles = CARDS[model]
     entries: list[dict[str, Any]] = []
     for name in draw(st.lists(st.sampled_from(sorted(profiles)), max_size=8)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""As much of `systemctl` as the unit of a daemon needs, run by the tests of gpu_mps: what the unit says is what is done.
+"""A fake `systemctl` for the tests of gpu_mps: it does what the unit of a daemon says.
 
 Folder: units/ are the unit files, enabled/ the names of those that are enabled, pids/ main processes, run/ runtime directories.
 """
@@ -67,7 +67,7 @@ def stop(name: str) -> int:
 
 
 def runs(pid: int) -> bool:
-    """A zombie, which nobody waits for here, has no command line."""
+    """Return whether a process runs. A zombie has no command line."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans that come true on the imitated NVML, or are taken back, whichever call fails."""
+"""Plans on the fake NVML: they are applied or reverted, whichever call fails."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def on(*entries: Any, **options: Any) -> Request:
 
 
 def facts(machine: Machine) -> dict[str, str]:
-    """What MIG is on the machine, as the imitation keeps it: ids and UUIDs as well."""
+    """Return the MIG facts of the fake NVML, with ids and UUIDs."""
     return {
         key: value
         for key, value in machine.state().items()
@@ -71,12 +71,12 @@ def facts(machine: Machine) -> dict[str, str]:
 
 
 def places(machine: Machine) -> set[tuple[Any, ...]]:
-    """The same without ids: a recreated instance may get another."""
+    """Return the places of instances, without ids: a recreated instance may get another."""
     with opened(machine) as device:
         state = device.read()
     return {
         (state.mode, state.pending),
-        *((one.place, frozenset(c.place for c in one.compute)) for one in state.layout),
+        *((instance.place, frozenset(c.place for c in instance.compute)) for instance in state.layout),
     }
 
 
@@ -104,11 +104,11 @@ def request_of(layout: list[dict[str, Any]] | None) -> Request:
 
 @settings(max_examples=max(CASES // 2, 1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(failures())
-def test_a_failure_at_any_single_call_leaves_what_was_or_what_was_asked(case: Any) -> None:
+def test_failure_of_any_call_leaves_the_old_or_the_new_layout(case: Any) -> None:
     model, first, second, where, skip, error, pick = case
     with fake([model]) as machine:
         before = bring(machine, request_of(first))
-        compute = [(one.id, inner.id) for one in before.layout for inner in one.compute]
+        compute = [(instance.id, inner.id) for instance in before.layout for inner in instance.compute]
         busy = set()
         if compute:
             gi, ci = compute[pick % len(compute)]
@@ -124,9 +124,9 @@ def test_a_failure_at_any_single_call_leaves_what_was_or_what_was_asked(case: An
             stopped = error_
         machine.stop_failing()
         if stopped is None:
-            made = machine.writes
+            writes_after = machine.writes
             bring(machine, request_of(second))
-            assert machine.writes == made, "the second time changes nothing"
+            assert machine.writes == writes_after, "the second time changes nothing"
         else:
             assert places(machine) == was
             if isinstance(stopped, Failed):
@@ -137,104 +137,102 @@ def test_a_failure_at_any_single_call_leaves_what_was_or_what_was_asked(case: An
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_layout_comes_about_and_the_second_time_writes_nothing(model: str) -> None:
+def test_layout_is_applied_and_a_second_run_writes_nothing(model: str) -> None:
     with fake([model]) as machine:
         names = {"A30": "1g.6gb", "RTX PRO 6000": "1g.24gb", "A100 40GB": "1g.5gb", "H200": "1g.18gb"}
         state = bring(machine, on({"profile": names[model], "count": 3}))
-        assert [one.profile for one in state.layout] == [names[model]] * 3
-        assert all(inner.uuid.startswith("MIG-") for one in state.layout for inner in one.compute)
+        assert [instance.profile for instance in state.layout] == [names[model]] * 3
+        assert all(inner.uuid.startswith("MIG-") for instance in state.layout for inner in instance.compute)
         writes = machine.writes
         bring(machine, on({"profile": names[model], "count": 3}))
         assert machine.writes == writes
 
 
 def uuids(layout: Layout) -> set[str]:
-    return {inner.uuid for one in layout for inner in one.compute}
+    return {inner.uuid for instance in layout for inner in instance.compute}
 
 
-def test_what_stays_keeps_its_uuid(h200: Machine) -> None:
+def test_kept_instance_keeps_its_uuid(h200: Machine) -> None:
     before = bring(h200, on("3g.71gb", "1g.18gb", "1g.18gb"))
     after = bring(h200, on("3g.71gb", "2g.35gb"))
-    kept = [one for one in before.layout if one.profile == "3g.71gb"]
+    kept = [instance for instance in before.layout if instance.profile == "3g.71gb"]
     assert uuids(tuple(kept)) <= uuids(after.layout)
 
 
-def test_migparted_b_no_other_gpu_is_touched() -> None:
+def test_migparted_b_no_other_gpu_is_changed() -> None:
     with fake(["H200", "H200"]) as machine:
         machine.fail("write", "UNKNOWN", gpu=1, times=0)
         bring(machine, on("7g.141gb"))
         assert machine.state()["gpu.1.mig.mode"] == "0"
 
 
-def test_migparted_c_a_layout_that_fails_half_way_comes_back(h200: Machine) -> None:
+def test_migparted_c_layout_that_fails_half_way_is_restored(h200: Machine) -> None:
     bring(h200, on("7g.141gb"))
     was = facts(h200)
     h200.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES", skip=1)
-    with pytest.raises(Failed, match="everything was put back as it was") as failed:
+    with pytest.raises(Failed, match="everything was restored") as failed:
         bring(h200, on("3g.71gb", "3g.71gb"))
     assert facts(h200) == was
-    told = failed.value.told()
-    assert (told["nvml_error"], told["restored"]) == ("INSUFFICIENT_RESOURCES", True)
-    assert told["before"]["slots"] == told["now"]["slots"] == ["slots 0-7: 7g.141gb"]
+    result = failed.value.as_result()
+    assert (result["nvml_error"], result["restored"]) == ("INSUFFICIENT_RESOURCES", True)
+    assert result["before"]["slots"] == result["now"]["slots"] == ["slots 0-7: 7g.141gb"]
 
 
 @pytest.mark.parametrize("status", ["IN_USE", "RESET_REQUIRED"])
-def test_migparted_f_an_activation_that_did_not_happen_is_no_success(h200: Machine, status: str) -> None:
+def test_migparted_f_failed_activation_is_no_success(h200: Machine, status: str) -> None:
     """SUCCESS is what nvmlDeviceSetMigMode returns all the same."""
     h200.fail("nvmlDeviceSetMigMode", "SUCCESS", activation=status)
     with opened(h200) as device, pytest.raises(Failed) as failed:
         apply(device, plan(device.read(), Request("enabled")))
-    assert failed.value.told()["nvml_error"] == status
+    assert failed.value.as_result()["nvml_error"] == status
     assert (h200.state()["gpu.0.mig.mode"], h200.state()["gpu.0.mig.pending"]) == ("0", "0")
 
 
-def test_migparted_g_a30_goes_by_the_names_that_nvml_gives() -> None:
+def test_migparted_g_a30_uses_the_profile_names_of_nvml() -> None:
     with fake(["A30"]) as machine:
         state = bring(machine, on("2g.12gb+me", "1g.6gb", "1g.6gb"))
-        assert sorted(one.profile for one in state.layout) == ["1g.6gb", "1g.6gb", "2g.12gb+me"]
+        assert sorted(instance.profile for instance in state.layout) == ["1g.6gb", "1g.6gb", "2g.12gb+me"]
 
 
-def test_migparted_g_profiles_that_share_a_name_are_told_apart_by_their_number() -> None:
+def test_migparted_g_profiles_of_one_name_differ_by_number() -> None:
     with fake(["A30"]) as machine:
         machine.set(0, **{"mig.profile.8.name": "MIG 2g.12gb"})
         with opened(machine) as device:
             assert {"2g.12gb", "2g.12gb+me"} <= device.read().profiles.keys()
 
 
-def test_calls_that_all_succeed_and_lead_elsewhere_are_no_success(
-    h200: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """nvidia-mig-parted #18: "applied successfully", with nothing applied."""
+def test_successful_calls_with_another_result_are_no_success(h200: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare with nvidia-mig-parted #18: "applied successfully", with nothing applied."""
     was = facts(h200)
     with opened(h200) as device:
-        made = plan(device.read(), on("3g.71gb"))
+        plan_ = plan(device.read(), on("3g.71gb"))
         monkeypatch.setattr(device, "take", lambda step: None)
-        with pytest.raises(Failed, match="the instances are not those asked for: slot 0: free"):
-            apply(device, made)
+        with pytest.raises(Failed, match="the instances differ from the request: slot 0: free"):
+            apply(device, plan_)
     assert facts(h200) == was
 
 
-def test_when_the_way_back_fails_too_the_report_says_what_is_there(h200: Machine) -> None:
+def test_failed_restore_is_reported_with_the_current_state(h200: Machine) -> None:
     bring(h200, on("7g.141gb"))
     h200.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "INSUFFICIENT_RESOURCES", times=0)
-    with pytest.raises(Failed, match="putting it back failed too: nvmlDeviceCreateGpuInstanceWithPlacement") as failed:
+    with pytest.raises(Failed, match="the restore failed too: nvmlDeviceCreateGpuInstanceWithPlacement") as failed:
         bring(h200, on("3g.71gb"))
-    told = failed.value.told()
-    assert not told["restored"]
-    assert told["before"]["slots"] == ["slots 0-7: 7g.141gb"]
-    assert told["now"]["slots"] == [f"slot {slot}: free" for slot in range(8)]
+    result = failed.value.as_result()
+    assert not result["restored"]
+    assert result["before"]["slots"] == ["slots 0-7: 7g.141gb"]
+    assert result["now"]["slots"] == [f"slot {slot}: free" for slot in range(8)]
 
 
-def test_a_gpu_that_is_lost_on_the_way_has_no_state_now(h200: Machine) -> None:
+def test_gpu_lost_during_the_run_has_no_current_state(h200: Machine) -> None:
     bring(h200, on("7g.141gb"))
     h200.fail("nvmlDeviceCreateGpuInstanceWithPlacement", "GPU_IS_LOST")
     h200.fail("any", "GPU_IS_LOST", skip=h200_calls_until_create(h200), times=0)
     with pytest.raises(Failed) as failed:
         bring(h200, on("3g.71gb"))
-    assert failed.value.told() | {"before": 0} == {
+    assert failed.value.as_result() | {"before": 0} == {
         "nvml_error": "GPU_IS_LOST",
-        "function": failed.value.told()["function"],
-        "next_step": failed.value.told()["next_step"],
+        "function": failed.value.as_result()["function"],
+        "next_step": failed.value.as_result()["next_step"],
         "restored": False,
         "before": 0,
         "now": None,
@@ -259,124 +257,124 @@ def h200_calls_until_create(machine: Machine) -> int:
         assert machine_error is not None, "the plan came true before the failure"
 
 
-def test_trap_5_an_instance_that_is_in_use_without_a_visible_process_is_put_back(h200: Machine) -> None:
+def test_trap_5_instance_with_an_invisible_process_is_restored(h200: Machine) -> None:
     """Such as one that another container's process uses: NVML lists none, and destroying says IN_USE."""
     bring(h200, on("3g.71gb", "3g.71gb"))
     was = facts(h200)
     h200.fail("nvmlGpuInstanceDestroy", "IN_USE", skip=1)
     with pytest.raises(Failed) as failed:
         bring(h200, on("7g.141gb"))
-    assert failed.value.told()["nvml_error"] == "IN_USE"
+    assert failed.value.as_result()["nvml_error"] == "IN_USE"
     assert facts(h200) == was
 
 
-def test_trap_9_a_graphics_process_counts_as_one(h200: Machine) -> None:
+def test_trap_9_graphics_process_counts(h200: Machine) -> None:
     h200.run_process(gpu=0, pid=77, kind="graphics")
     with opened(h200) as device, pytest.raises(CardBusy) as busy:
         plan(device.read(), Request("enabled"))
     assert busy.value.pids == (77,)
 
 
-def test_trap_7_a_client_of_mps_counts_as_well(h200: Machine) -> None:
+def test_trap_7_mps_client_counts(h200: Machine) -> None:
     h200.run_process(gpu=0, pid=78, kind="mps")
     with opened(h200) as device, pytest.raises(CardBusy):
         plan(device.read(), Request("enabled"))
 
 
-def test_what_runs_is_not_known_where_nvml_fails_to_list_it(h200: Machine) -> None:
+def test_failed_list_of_processes_is_an_error(h200: Machine) -> None:
     h200.fail("nvmlDeviceGetComputeRunningProcesses", "UNKNOWN")
     with opened(h200) as device, pytest.raises(NvmlError):
         device.read()
 
 
-def test_ampere_needs_a_reset_and_is_not_written_without() -> None:
+def test_ampere_is_not_written_without_an_allowed_reset() -> None:
     with fake(["A100 40GB"]) as machine:
         with opened(machine) as device:
-            made = plan(device.read(), Request("enabled", ({"profile": "1g.5gb"},)))
-        assert (made.needs, made.changed) == ("gpu_reset", False)
+            plan_ = plan(device.read(), Request("enabled", ({"profile": "1g.5gb"},)))
+        assert (plan_.needs, plan_.changed) == ("gpu_reset", False)
         state = bring(machine, on("1g.5gb"))
         assert (state.mode, len(state.layout)) == ("enabled", 1)
 
 
-def test_an_impossible_layout_is_refused_before_a_reset_is_asked_for() -> None:
+def test_impossible_layout_is_refused_before_a_reset() -> None:
     with fake(["A100 40GB"]) as machine, opened(machine) as device, pytest.raises(Refusal, match="does not fit"):
         plan(device.read(), Request("enabled", ({"profile": "7g.40gb", "count": 2},)))
 
 
-def test_hopper_needs_no_reset_field_184_says_so(h200: Machine) -> None:
+def test_hopper_needs_no_reset_by_field_184(h200: Machine) -> None:
     with opened(h200) as device:
-        made = plan(device.read(), Request("enabled"))
-    assert (made.needs, made.mode, made.resets) == ("none", "enabled", False)
+        plan_ = plan(device.read(), Request("enabled"))
+    assert (plan_.needs, plan_.mode, plan_.resets) == ("none", "enabled", False)
 
 
-def test_a_card_that_tells_no_profiles_while_mig_is_off_is_planned_once_it_is_on(h200: Machine) -> None:
+def test_card_without_profiles_is_planned_once_mig_is_on(h200: Machine) -> None:
     with opened(h200) as device:
         state = device.read()
         blind = State(**{**vars(state), "profiles": type(state.profiles)()})
-        made = plan(blind, on("3g.71gb"))
-        assert made.told() == ["MIG enabled", "the layout, once the card tells its profiles"]
-        assert [one.profile for one in apply(device, made).layout] == ["3g.71gb"]
+        plan_ = plan(blind, on("3g.71gb"))
+        assert plan_.descriptions() == ["MIG enabled", "the layout, once the card reports its profiles"]
+        assert [instance.profile for instance in apply(device, plan_).layout] == ["3g.71gb"]
 
 
-def test_such_a_card_is_switched_off_again_when_the_layout_cannot_be(h200: Machine) -> None:
+def test_impossible_layout_switches_mig_off_again(h200: Machine) -> None:
     was = facts(h200)
     with opened(h200) as device:
         state = device.read()
         blind = State(**{**vars(state), "profiles": type(state.profiles)()})
-        made = plan(blind, on("3g.71gb", "4g.71gb", "1g.18gb"))
+        plan_ = plan(blind, on("3g.71gb", "4g.71gb", "1g.18gb"))
         with pytest.raises(Failed, match="the nearest that fit"):
-            apply(device, made)
+            apply(device, plan_)
     assert facts(h200) == was
 
 
 @pytest.mark.parametrize(
-    ("request_", "words"),
+    ("request_", "message"),
     [
         (Request("enabled"), "has no MIG: leave it out"),
         (Request(layout=({"profile": "1g.5gb"},)), "has no MIG"),
         (Request("disabled", ({"profile": "1g.5gb"},)), "a GPU with `mode: disabled` has no instances"),
     ],
 )
-def test_mig_on_a_geforce_is_refused(request_: Request, words: str) -> None:
-    with fake(["RTX 4090"]) as machine, opened(machine) as device, pytest.raises(Refusal, match=words):
+def test_mig_on_a_geforce_is_refused(request_: Request, message: str) -> None:
+    with fake(["RTX 4090"]) as machine, opened(machine) as device, pytest.raises(Refusal, match=message):
         plan(device.read(), request_)
 
 
-def test_a_geforce_without_mig_is_as_it_should_be_when_mig_shall_be_off() -> None:
+def test_geforce_meets_mode_disabled() -> None:
     with fake(["RTX 4090"]) as machine, opened(machine) as device:
         assert not plan(device.read(), Request("disabled")).changed
 
 
-def test_an_exclusive_compute_mode_does_not_go_with_mig(h200: Machine) -> None:
+def test_exclusive_compute_mode_excludes_mig(h200: Machine) -> None:
     h200.set(0, compute_mode=3)
     with opened(h200) as device, pytest.raises(Refusal, match="compute mode exclusive_process"):
         plan(device.read(), Request("enabled"))
 
 
-def test_a_layout_without_mig_is_refused(h200: Machine) -> None:
+def test_layout_with_mig_off_is_refused(h200: Machine) -> None:
     with opened(h200) as device, pytest.raises(Refusal, match="set mode: enabled"):
         plan(device.read(), Request(layout=({"profile": "1g.18gb"},)))
 
 
-def test_mig_is_switched_off_with_its_instances(h200: Machine) -> None:
+def test_mode_disabled_removes_the_instances(h200: Machine) -> None:
     bring(h200, on("3g.71gb", "1g.18gb"))
     state = bring(h200, Request("disabled"))
     assert (state.mode, state.layout) == ("disabled", ())
 
 
 def test_compute_instances_are_placed_together(h200: Machine) -> None:
-    """One by one, the driver would put 3c at slice 0, and only one of two 2c beside it."""
+    """Place all at once: one by one, the driver would put 3c at slice 0, and only one of two 2c next to it."""
     state = bring(h200, on({"profile": "7g.141gb", "compute_instances": ["3c", "2c", "2c"]}))
     assert sorted((c.slices, c.start) for c in state.layout[0].compute) == [(2, 0), (2, 2), (3, 4)]
 
 
-def test_a_gpu_is_described_as_a_result_tells_it(h200: Machine) -> None:
-    told = described(bring(h200, on({"profile": "3g.71gb", "start": 4, "compute_instances": ["2c", "1c"]})))
-    assert told["slots"] == [
+def test_described_gpu_has_the_keys_of_a_result(h200: Machine) -> None:
+    gpu = described(bring(h200, on({"profile": "3g.71gb", "start": 4, "compute_instances": ["2c", "1c"]})))
+    assert gpu["slots"] == [
         "slot 0: free",
         "slot 1: free",
         "slot 2: free",
         "slot 3: free",
         "slots 4-7: 3g.71gb (2c + 1c)",
     ]
-    assert [one["slices"] for one in told["instances"][0]["compute_instances"]] == [2, 1]
+    assert [instance["slices"] for instance in gpu["instances"][0]["compute_instances"]] == [2, 1]

@@ -37,7 +37,7 @@ def instances(machine: Machine) -> int:
     return sum(".ci." in key for key in machine.state())
 
 
-def test_each_gpu_gets_what_is_declared_for_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_gpu_gets_its_declaration(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with fake(["H200", "H200"]) as machine:
         first, second = (gpu.uuid for gpu in machine.gpus)
         declare(tmp_path, (first, layout("7g.141gb")), (second, layout("3g.71gb", "1g.18gb")))
@@ -49,9 +49,7 @@ def test_each_gpu_gets_what_is_declared_for_it(tmp_path: Path, capfd: pytest.Cap
     assert capfd.readouterr().out.count("is as declared") == 2
 
 
-def test_a_gpu_that_does_not_come_back_leaves_the_others_theirs(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_gpu_does_not_stop_the_others(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with fake(["H200"]) as machine:
         declare(tmp_path, ("GPU-gone", layout("7g.141gb")), (machine.gpus[0].uuid, layout("7g.141gb")))
         assert mig_boot.main(str(tmp_path)) == 1
@@ -60,7 +58,7 @@ def test_a_gpu_that_does_not_come_back_leaves_the_others_theirs(
 
 
 @pytest.mark.parametrize("program", ["#!/bin/sh\n[ $1 = is-active ] || { echo no >&2; exit 1; }\n", None])
-def test_a_service_that_cannot_be_stopped_leaves_the_other_gpus_theirs(
+def test_service_that_does_not_stop_fails_only_its_gpu(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, program: str | None
 ) -> None:
     if program:
@@ -75,14 +73,12 @@ def test_a_service_that_cannot_be_stopped_leaves_the_other_gpus_theirs(
         assert mig_boot.main(str(tmp_path)) == 1
         assert machine.state()["gpu.0.mig.mode"] == "0"
         assert instances(machine) == 1
-    said = capfd.readouterr().out
-    assert f"{first}: NVIDIA A100" in said and "This GPU was not changed" in said
-    assert ("`systemctl stop nvidia-dcgm` has failed: no" if program else "No such file or directory") in said
+    output = capfd.readouterr().out
+    assert f"{first}: NVIDIA A100" in output and "This GPU was not changed" in output
+    assert ("`systemctl stop nvidia-dcgm` has failed: no" if program else "No such file or directory") in output
 
 
-def test_a_change_that_needs_a_reset_which_is_not_allowed_is_a_failure(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_change_with_a_forbidden_reset_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with fake(["A100 40GB"]) as machine:
         declare(tmp_path, (machine.gpus[0].uuid, layout("1g.5gb")))
         assert mig_boot.main(str(tmp_path)) == 1
@@ -91,7 +87,7 @@ def test_a_change_that_needs_a_reset_which_is_not_allowed_is_a_failure(
 
 
 @pytest.mark.parametrize("name", ["DRIVER_NOT_LOADED", "LIB_RM_VERSION_MISMATCH"])
-def test_without_a_driver_it_fails_with_the_reason(
+def test_missing_driver_is_a_failure_with_its_reason(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(nvml, "PATIENCE", 0)
@@ -103,8 +99,8 @@ def test_without_a_driver_it_fails_with_the_reason(
     assert name in capfd.readouterr().out
 
 
-def test_the_program_runs_alone(tmp_path: Path) -> None:
-    """Of Python's packages it sees nothing but NVIDIA's binding; its main() is given the root that a boot has not."""
+def test_program_runs_without_ansible(tmp_path: Path) -> None:
+    """Run the program with NVIDIA's binding alone, and with a root directory for its main()."""
     program = tmp_path / "gpu_mig.pyz"
     program.write_bytes(bundle.bundle("_gpu.mig.boot"))
     with fake(["H200"]) as machine:

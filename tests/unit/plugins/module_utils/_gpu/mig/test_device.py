@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVML tells of MIG, and its single calls, on imitated GPUs."""
+"""The MIG state from NVML, and its single calls, on fake GPUs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.unit.support.gpu.mig_cards import CARDS, compute_starts
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    with fake(["H200"]) as made:
-        made.set(0, **{"mig.mode": 1, "mig.pending": 1})
-        yield made
+    with fake(["H200"]) as fake_machine:
+        fake_machine.set(0, **{"mig.mode": 1, "mig.pending": 1})
+        yield fake_machine
 
 
 @pytest.fixture
@@ -42,13 +42,15 @@ def make(device: Device, profile: str, start: int, *compute: tuple[int, int | No
 
 @pytest.mark.parametrize("model", CARDS)
 def test_profiles_are_read_from_the_card(model: str) -> None:
-    """A profile's id is not its number: they are asked for by number, and everything else goes by id."""
+    """Read profiles by number and all else by id: the two differ."""
     with fake([model]) as machine, Nvml() as nvml:
         found = Device(nvml, machine.gpus[0].uuid).read().profiles
     assert {
-        name: (one.id, one.slices, one.size, one.starts, one.maximum, one.engines) for name, one in found.items()
+        name: (profile.id, profile.slices, profile.size, profile.starts, profile.maximum, profile.engines)
+        for name, profile in found.items()
     } == {
-        name: (one.id, one.slices, one.size, one.starts, one.maximum, one.engines) for name, one in CARDS[model].items()
+        name: (profile.id, profile.slices, profile.size, profile.starts, profile.maximum, profile.engines)
+        for name, profile in CARDS[model].items()
     }
 
 
@@ -62,19 +64,19 @@ def test_instances_are_read_with_places_uuids_and_processes(device: Device, mach
     assert [compute.place for compute in large.compute] == [(2, 0), (1, 2)]
     assert [compute.pids for compute in large.compute] == [(), (4242,)]
     assert (small.pids, large.pids) == ((), (4242,))
-    assert len({compute.uuid for one in (small, large) for compute in one.compute}) == 3
+    assert len({compute.uuid for instance in (small, large) for compute in instance.compute}) == 3
     assert dict(large.compute_starts or {}) == compute_starts(3)
 
 
-def test_a_process_of_unknown_compute_instance_may_be_in_any(device: Device, machine: Machine) -> None:
+def test_process_without_compute_instance_counts_for_all(device: Device, machine: Machine) -> None:
     make(device, "3g.71gb", 0, (1, 0), (1, 1))
-    (one,) = device.read().layout
-    machine.run_process(gpu=0, pid=7, instance=(one.id, 2**32 - 1))
-    (one,) = device.read().layout
-    assert [compute.pids for compute in one.compute] == [(7,), (7,)]
+    (instance,) = device.read().layout
+    machine.run_process(gpu=0, pid=7, instance=(instance.id, 2**32 - 1))
+    (instance,) = device.read().layout
+    assert [compute.pids for compute in instance.compute] == [(7,), (7,)]
 
 
-def test_trap_10_old_drivers_are_asked_for_the_structure_that_they_fill_rightly() -> None:
+def test_trap_10_old_drivers_use_their_correct_structure() -> None:
     with fake(["H200"], driver="535.54.03") as machine, Nvml() as nvml:
         machine.fail("nvmlDeviceGetComputeRunningProcesses_v3", "UNKNOWN", times=0)
         Device(nvml, machine.gpus[0].uuid).read()
@@ -92,7 +94,7 @@ def test_a_card_without_mig_has_no_mode() -> None:
     )
 
 
-def test_a_step_on_what_somebody_else_has_removed_is_an_error(device: Device) -> None:
+def test_step_on_a_removed_instance_is_an_error(device: Device) -> None:
     device.read()
     for step in (
         Step(DESTROY, "3g.71gb", 0),
@@ -107,24 +109,20 @@ def test_a_step_on_what_somebody_else_has_removed_is_an_error(device: Device) ->
         device.take(Step("destroy_compute", "3g.71gb", 0, Compute(3, 0)))
 
 
-def test_a_device_that_was_not_read_yet_knows_its_profiles_all_the_same(device: Device) -> None:
+def test_unread_device_knows_its_profiles(device: Device) -> None:
     make(device, "3g.71gb", 0)
-    assert [one.place for one in device.read().layout] == [("3g.71gb", 0)]
+    assert [instance.place for instance in device.read().layout] == [("3g.71gb", 0)]
 
 
 @pytest.mark.parametrize("status", ["IN_USE", "RESET_REQUIRED"])
-def test_trap_1_success_with_another_activation_status_is_an_error(
-    device: Device, machine: Machine, status: str
-) -> None:
+def test_trap_1_failed_activation_status_is_an_error(device: Device, machine: Machine, status: str) -> None:
     machine.fail("nvmlDeviceSetMigMode", "SUCCESS", activation=status)
     with pytest.raises(NvmlError) as error:
         device.set_mode("disabled")
     assert (error.value.name, error.value.function) == (status, "nvmlDeviceSetMigMode")
 
 
-def test_a_driver_that_does_not_tell_where_compute_instances_go_is_left_to_place_them(
-    device: Device, machine: Machine
-) -> None:
+def test_driver_without_placements_places_compute_instances(device: Device, machine: Machine) -> None:
     make(device, "3g.71gb", 0)
     machine.fail("nvmlGpuInstanceGetComputeInstancePossiblePlacements", "FUNCTION_NOT_FOUND", times=0)
     assert device.read().layout[0].compute_starts is None

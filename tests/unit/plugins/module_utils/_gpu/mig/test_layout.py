@@ -39,13 +39,13 @@ def test_a_name_is_read_in_every_form_of_the_grammar(text: str, parsed: tuple[in
 @pytest.mark.parametrize(
     "text", ["", "3g", "g.71gb", "3g.71", "3g.71gb+", "c.3g.71gb", "3g.71gb me", "7g.80gb\n1g.10gb"]
 )
-def test_what_is_no_name_is_refused_with_the_grammar(text: str) -> None:
+def test_invalid_name_is_refused_with_the_grammar(text: str) -> None:
     with pytest.raises(Refusal, match=r"\[Cc\.\]Gg\.Mgb"):
         parse_name(text)
 
 
 @pytest.mark.parametrize(
-    ("entry", "words"),
+    ("entry", "message"),
     [
         ({"profile": "3g.40gb"}, "layout[0].profile: this card has no 3g.40gb; it has 1g.18gb (at most 7, starts 0, 1"),
         ({"profile": "3g.71gb", "start": 2}, "3g.71gb cannot start at 2; possible are 0, 4"),
@@ -61,30 +61,30 @@ def test_what_is_no_name_is_refused_with_the_grammar(text: str) -> None:
         ({"profile": "1c.3g.71gb", "start": 0}, "name 3g.71gb to set start"),
     ],
 )
-def test_an_entry_that_cannot_be_met_is_refused_with_what_is_possible(entry: dict[str, Any], words: str) -> None:
+def test_impossible_entry_is_refused_with_the_possible_values(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(Refusal) as refused:
         expand([entry], H200)
-    assert words in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_gpu_instance_gets_one_compute_instance_with_all_of_it_unless_something_is_said() -> None:
+def test_default_is_one_compute_instance_with_all_slices() -> None:
     entries: list[dict[str, Any]] = [
         {"profile": "3g.71gb"},
         {"profile": "2g.35gb", "compute_instances": ["1c", "1c.2g.35gb"]},
         {"profile": "1g.18gb", "compute_instances": []},
     ]
-    assert [one.compute for one in expand(entries, H200)] == [(3,), (1, 1), ()]
+    assert [instance.compute for instance in expand(entries, H200)] == [(3,), (1, 1), ()]
 
 
-def test_compute_instances_that_are_counted_share_gpu_instances_as_in_mig_parted() -> None:
+def test_counted_compute_instances_share_gpu_instances() -> None:
     entries = [{"profile": "1c.3g.71gb", "count": 4}, {"profile": "2c.3g.71gb", "count": 1}]
-    assert [(one.profile, one.compute) for one in expand(entries, H200)] == [
+    assert [(instance.profile, instance.compute) for instance in expand(entries, H200)] == [
         ("3g.71gb", (2, 1)),
         ("3g.71gb", (1, 1, 1)),
     ]
 
 
-def test_a_slot_map_shows_what_is_where_and_what_is_free() -> None:
+def test_slot_map_shows_instances_and_free_slots() -> None:
     layout = (
         Instance("3g.71gb", 4, (Compute(1, 0), Compute(1, 1))),
         Instance("1g.18gb", 0, (Compute(1, 0),)),
@@ -106,7 +106,7 @@ def test_rtx_pro_6000_has_twelve_slots() -> None:
     ]
 
 
-def test_uuid_changes_say_what_serves_instead() -> None:
+def test_uuid_changes_name_the_replacements() -> None:
     def at(start: int, profile: str, uuid: str) -> Instance:
         return Instance(profile, start, (Compute(H200[profile].slices, 0, uuid=uuid),))
 

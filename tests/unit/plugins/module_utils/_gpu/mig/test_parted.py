@@ -42,7 +42,7 @@ A100 = (0x20B010DE, 0x134F10DE)
 H100S = {0: H100, 1: H100, 2: H100}
 
 
-def test_each_gpu_gets_what_the_selected_configuration_says() -> None:
+def test_selected_configuration_applies_to_each_gpu() -> None:
     found = parted.read(CONFIG, "custom", H100S)
     assert found == {
         0: parted.Request("disabled"),
@@ -51,7 +51,7 @@ def test_each_gpu_gets_what_the_selected_configuration_says() -> None:
     }
 
 
-def test_a_filter_keeps_to_cards_of_its_ids() -> None:
+def test_filter_selects_cards_by_id() -> None:
     assert list(parted.read(CONFIG, "all-1g.10gb", {0: A100, 1: H100})) == [1]
     assert parted.read(CONFIG, "all-disabled", {0: A100}) == {0: parted.Request("disabled")}
 
@@ -63,7 +63,7 @@ def change(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("config", "selected", "words"),
+    ("config", "selected", "message"),
     [
         ({"version": "v2"}, "x", "version is 'v2'; only v1"),
         ({"version": "v1"}, "x", "`mig-configs` has to be"),
@@ -99,10 +99,10 @@ def change(**spec: Any) -> dict[str, Any]:
         (change(**{"mig-device": {}}), "x", "unknown mig-device; known are"),
     ],
 )
-def test_what_is_no_configuration_is_refused_by_name(config: dict[str, Any], selected: str, words: str) -> None:
+def test_invalid_configuration_is_refused(config: dict[str, Any], selected: str, message: str) -> None:
     with pytest.raises(Refusal) as refused:
         parted.read(config, selected, H100S)
-    assert words in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_what_is_no_configuration_is_refused_by_name(config: dict[str, Any], sel
         ("", [0, 1, 2]),
     ],
 )
-def test_a_filter_may_name_the_subsystem_as_well(devices: Any, found: list[int]) -> None:
+def test_filter_accepts_the_subsystem(devices: Any, found: list[int]) -> None:
     cards = {0: H100, 1: (0x233010DE, 0x16C010DE), 2: A100}
     assert list(parted.read(change(**{"device-filter": devices}), "x", cards)) == found
 
 
-def test_no_instances_are_asked_for_by_an_empty_mapping_alone() -> None:
+def test_only_an_empty_mapping_requests_no_instances() -> None:
     assert parted.read(change(**{"mig-devices": {}}), "x", {0: H100}) == {0: parted.Request("enabled")}
 
 
@@ -136,25 +136,25 @@ def test_a_filter_means_the_same_with_and_without_quotes(ids: str) -> None:
     assert list(parted.read(config, "x", {0: H100, 1: A100})) == [0]
 
 
-def test_a_gpu_that_is_asked_for_two_things_is_refused() -> None:
+def test_two_requests_for_one_gpu_are_refused() -> None:
     twice = {
         "version": "v1",
         "mig-configs": {
             "x": [{"devices": "all", "mig-enabled": False}, {"devices": [1], "mig-enabled": True, "mig-devices": {}}]
         },
     }
-    with pytest.raises(Refusal, match="GPU 1 is asked for something else"):
+    with pytest.raises(Refusal, match="an earlier entry requests something else of GPU 1"):
         parted.read(twice, "x", H100S)
 
 
-def test_what_is_written_can_be_read_and_leads_to_the_same() -> None:
+def test_written_configuration_is_read_as_the_same_request() -> None:
     cards = CARDS["H200"]
     layout = (
         Instance("3g.71gb", 4, (Compute(1, 0), Compute(1, 1))),
         Instance("1g.18gb", 0, (Compute(1, 0),)),
         Instance("1g.18gb", 2, (Compute(1, 0),)),
     )
-    slices = {name: one.slices for name, one in cards.items()}
+    slices = {name: profile.slices for name, profile in cards.items()}
     gpus = {0: ("enabled", layout, slices), 1: ("disabled", (), {}), 2: ("enabled", layout, slices)}
     config = parted.write(gpus, hosts=3)
     assert config["mig-configs"]["current"] == [
@@ -167,14 +167,14 @@ def test_what_is_written_can_be_read_and_leads_to_the_same() -> None:
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [(2, "all"), (3, [0, 1])])
-def test_gpus_that_are_alike_share_one_entry(hosts: int, devices: Any) -> None:
-    """`all` means every GPU of the host, also one that nobody asked about."""
+def test_equal_gpus_share_one_entry(hosts: int, devices: Any) -> None:
+    """Write `all` only for all GPUs of the host, also those without a request."""
     written = parted.write({0: ("disabled", (), {}), 1: ("disabled", (), {})}, hosts=hosts)
     assert written["mig-configs"] == {"current": [{"devices": devices, "mig-enabled": False}]}
 
 
-def test_deepops_duplicate_key_leaves_what_yaml_makes_of_it() -> None:
-    """The second of two equal keys wins in YAML, before anything of ours sees it; two 7g are then refused by the card."""
+def test_deepops_duplicate_key_keeps_the_last_value() -> None:
+    """Keep the second of two equal keys, as YAML does; the card then refuses two 7g."""
     text = 'version: v1\nmig-configs: {x: [{devices: all, mig-enabled: true, mig-devices: {"7g.141gb": 1, "7g.141gb": 2}}]}'
     request = parted.read(yaml.safe_load(text), "x", {0: H100})[0]
     with pytest.raises(Refusal, match="2x 7g.141gb does not fit"):

@@ -30,7 +30,7 @@ PARAMS: dict[str, Any] = {
 }
 
 
-def test_a_gpu_that_is_named_twice_is_asked_once_and_all_come_in_order() -> None:
+def test_gpu_named_twice_has_one_request_in_order() -> None:
     found = resolve(CARDS, PARAMS | {"devices": ["0000:42:00.0", "gpu-A", "GPU-b"]})
     assert [card.index for card, _request in found.cards] == [0, 1]
     assert found.warnings == []
@@ -40,7 +40,7 @@ def test_an_index_is_taken_with_a_warning() -> None:
     assert "write GPU-b" in resolve(CARDS, PARAMS | {"devices": ["1"]}).warnings[0]
 
 
-def test_a_lost_gpu_fails_only_who_asks_for_it() -> None:
+def test_lost_gpu_fails_only_its_requests() -> None:
     resolve(CARDS, PARAMS)
     for devices in (["all"], ["2"]):
         with pytest.raises(NvmlError, match="GPU_IS_LOST"):
@@ -52,7 +52,7 @@ def test_no_gpu_at_all_is_refused() -> None:
         resolve([], PARAMS | {"devices": ["all"]})
 
 
-def test_all_beside_others_is_refused() -> None:
+def test_all_with_other_devices_is_refused() -> None:
     """One of the two is a mistake, and a wrong name would not be noticed."""
     with pytest.raises(Refusal, match="`all` stands alone"):
         resolve(CARDS, PARAMS | {"devices": ["all", "GPU-typo"]})
@@ -63,36 +63,36 @@ def test_an_empty_list_is_not_taken_for_all() -> None:
         resolve(CARDS, PARAMS | {"devices": []})
 
 
-def test_mig_parted_speaks_of_gpus_by_index_and_devices_narrows_them() -> None:
+def test_devices_limit_the_indices_of_mig_parted() -> None:
     spec = {"devices": [0, 1], "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}
     config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
-    asked = PARAMS | {"mode": "unchanged", "mig_parted": config}
-    found = resolve(CARDS, asked | {"devices": None})
+    params = PARAMS | {"mode": "unchanged", "mig_parted": config}
+    found = resolve(CARDS, params | {"devices": None})
     assert {card.index: request for card, request in found.cards} == dict.fromkeys(
         (0, 1), Request("enabled", ({"profile": "1g.10gb", "count": 7},))
     )
-    assert [card.index for card, _request in resolve(CARDS, asked | {"devices": ["GPU-b"]}).cards] == [1]
+    assert [card.index for card, _request in resolve(CARDS, params | {"devices": ["GPU-b"]}).cards] == [1]
     with pytest.raises(Refusal, match="leave `mode` and `layout` out"):
-        resolve(CARDS, asked | {"mode": "disabled"})
+        resolve(CARDS, params | {"mode": "disabled"})
 
 
 @pytest.mark.parametrize(
     ("devices", "spec_devices", "optional"),
     [(None, "all", True), (["all"], "all", True), (None, [0, 1], False), (["GPU-a"], "all", False)],
 )
-def test_only_all_leaves_cards_without_mig_out(devices: Any, spec_devices: Any, optional: bool) -> None:
+def test_only_all_ignores_cards_without_mig(devices: Any, spec_devices: Any, optional: bool) -> None:
     spec = {"devices": spec_devices, "mig-enabled": True, "mig-devices": {}}
     config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
-    asked = PARAMS | {"mode": "unchanged", "mig_parted": config, "devices": devices}
-    assert {request.optional for _card, request in resolve(CARDS[:2], asked).cards} == {optional}
+    params = PARAMS | {"mode": "unchanged", "mig_parted": config, "devices": devices}
+    assert {request.optional for _card, request in resolve(CARDS[:2], params).cards} == {optional}
 
 
 @pytest.mark.parametrize(("devices", "optional"), [(["all"], True), (["GPU-a"], False)])
-def test_the_same_holds_without_a_configuration(devices: list[str], optional: bool) -> None:
+def test_only_all_makes_a_request_optional(devices: list[str], optional: bool) -> None:
     assert resolve(CARDS[:1], PARAMS | {"devices": devices}).cards[0][1].optional is optional
 
 
-def test_what_is_declared_for_boot_leads_to_the_same_request() -> None:
+def test_declared_parameters_give_the_same_request() -> None:
     request = Request("enabled", ({"profile": "1g.10gb", "count": 2},), keep=False, allow_reset=True)
     declared = parameters("GPU-b", request, PARAMS | {"allow_reset": "gpu"})
     again = resolve(CARDS, declared).cards

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a whole run does when the world changes under it; what it does otherwise is told by the tests of gpu_mig."""
+"""Changes by other programs during a run. All other runs are in the tests of gpu_mig."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ PARAMS: dict[str, Any] = {
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    with fake(["H200", "H200"]) as made:
-        yield made
+    with fake(["H200", "H200"]) as fake_machine:
+        yield fake_machine
 
 
 def run(root: Path, check: bool = False, **params: Any) -> dict[str, Any]:
@@ -45,10 +45,10 @@ def run(root: Path, check: bool = False, **params: Any) -> dict[str, Any]:
         return mig_run.run(module, nvml, PARAMS | params, "_gpu.mig.boot", str(root))
 
 
-def test_who_has_started_while_other_gpus_were_changed_is_found(
+def test_process_started_during_the_run_is_found(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All GPUs are judged first: the second one gets a process while the first is being changed."""
+    """Start a process on the second GPU while the first is being changed."""
     carry_out = mig_run.apply
 
     def apply(*arguments: Any) -> Any:
@@ -63,7 +63,7 @@ def test_who_has_started_while_other_gpus_were_changed_is_found(
     assert machine.state()["gpu.1.mig.mode"] == "0"
 
 
-def test_a_gpu_that_is_lost_while_another_was_changed_is_told_as_untouched(
+def test_gpu_lost_during_the_run_is_reported_as_unchanged(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carry_out = mig_run.apply
@@ -80,10 +80,10 @@ def test_a_gpu_that_is_lost_while_another_was_changed_is_told_as_untouched(
     assert stopped.value.result["changed"]
 
 
-def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
+def test_change_of_another_program_is_planned_again(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan that is carried out is that of the moment: what another has brought about is not done again."""
+    """Apply a plan of the current state: changes of another program are not repeated."""
     judge = mig_run._judge
 
     def late(*arguments: Any, **options: Any) -> Any:
@@ -98,22 +98,22 @@ def test_what_somebody_else_has_done_meanwhile_is_not_undone_blindly(
     assert result["gpus"][1]["changes"] != []
 
 
-def test_each_gpu_may_be_asked_for_something_else_in_one_run(machine: Machine, tmp_path: Path) -> None:
-    """As gpu_sharing does: an impossible request for one leaves all others alone, too."""
+def test_each_gpu_can_have_its_own_request(machine: Machine, tmp_path: Path) -> None:
+    """Refuse all requests when one is impossible, as gpu_sharing needs it."""
     module = cast(AnsibleModule, SimpleNamespace(check_mode=False, warn=lambda text: None))
     small, large = ({"profile": "1g.18gb", "count": 7},), ({"profile": "7g.141gb"},)
     with Nvml() as nvml:
         cards = nvml.cards()
         impossible = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", large * 2))])
         with pytest.raises(Refusal, match="GPU 1 .* 2x 7g.141gb does not fit"):
-            mig_run.bring_about(module, nvml, impossible, PARAMS, "_gpu.mig.boot", str(tmp_path))
+            mig_run.run_requests(module, nvml, impossible, PARAMS, "_gpu.mig.boot", str(tmp_path))
         assert machine.writes == 0
-        asked = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", small))])
-        result = mig_run.bring_about(module, nvml, asked, PARAMS, "_gpu.mig.boot", str(tmp_path))
+        requests = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", small))])
+        result = mig_run.run_requests(module, nvml, requests, PARAMS, "_gpu.mig.boot", str(tmp_path))
     assert [len(row["instances"]) for row in result["gpus"]] == [1, 7]
 
 
-def test_gpus_that_are_left_out_by_mig_parted_need_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_gpus_without_an_entry_of_mig_parted_are_left_out(machine: Machine, tmp_path: Path) -> None:
     spec = {"devices": [1], "mig-enabled": True, "mig-devices": {}}
     config = {"config": {"version": "v1", "mig-configs": {"x": [spec]}}, "selected": "x"}
     result = run(tmp_path, devices=None, mode="unchanged", layout=None, mig_parted=config)

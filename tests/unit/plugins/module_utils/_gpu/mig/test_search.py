@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The search itself; what it is good for is told by the tests of plans."""
+"""The search of placements. Its use is in the tests of plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_placement_is_found_once() -> None:
     assert ((4,), (0, 3)) in found and ((0,), (5, 6)) in found
 
 
-def test_what_is_fixed_stands_in_every_placement() -> None:
+def test_fixed_start_is_in_every_placement() -> None:
     found = list(placements([Kind(1, tuple(range(7)), 2, frozenset({3}))]))
     assert len(found) == 6 and all(3 in starts for (starts,) in found)
     assert list(placements([Kind(1, (0, 1), 1, frozenset({0, 1}))])) == []
@@ -48,11 +48,11 @@ def test_engines_slices_and_counts_limit_a_card_as_a_whole(model: str, names: li
     assert fits(CARDS[model], [Wanted(name) for name in names]) == possible
 
 
-def test_slices_are_counted_where_slots_would_do() -> None:
+def test_slices_limit_a_card_with_free_slots() -> None:
     assert not within_limits(CARDS["H200"], [Wanted("7g.141gb"), Wanted("1g.18gb")])
 
 
-def test_the_nearest_layouts_have_one_instance_less_or_a_smaller_one() -> None:
+def test_nearest_layouts_have_fewer_or_smaller_instances() -> None:
     names = ["3g.71gb", "4g.71gb", "1g.18gb"]
     assert nearest(CARDS["H200"], [Wanted(name) for name in names]) == [
         "4g.71gb + 3g.71gb",
@@ -60,14 +60,14 @@ def test_the_nearest_layouts_have_one_instance_less_or_a_smaller_one() -> None:
     ]
 
 
-def test_idle_compute_instances_make_way_where_nothing_else_fits() -> None:
-    """Of two idle 1c, the one at slice 0 is in the way of 2c."""
+def test_blocking_idle_compute_instance_is_removed() -> None:
+    """Remove the one of two idle 1c that blocks 2c, at slice 0."""
     current = [Compute(1, 0, 0, "a"), Compute(1, 2, 1, "b")]
     kept, new = place_compute(current, [2, 1], compute_starts(3)) or ([], [])
-    assert ([one.uuid for one in kept], [one.place for one in new]) == (["b"], [(2, 0)])
+    assert ([compute.uuid for compute in kept], [compute.place for compute in new]) == (["b"], [(2, 0)])
 
 
-def test_a_busy_compute_instance_in_the_way_is_no_placement() -> None:
+def test_blocking_busy_compute_instance_leaves_no_placement() -> None:
     current = [Compute(1, 0, 0, "a", (7,))]
     assert place_compute(current, [2, 1], compute_starts(3)) is None
     assert place_compute(current, [3], compute_starts(3)) is None
@@ -76,4 +76,4 @@ def test_a_busy_compute_instance_in_the_way_is_no_placement() -> None:
 
 def test_without_a_table_the_driver_places_the_largest_first() -> None:
     kept, new = place_compute([Compute(1, 0, 0, "a")], [2, 1, 1], None) or ([], [])
-    assert ([one.uuid for one in kept], [one.place for one in new]) == (["a"], [(2, None), (1, None)])
+    assert ([compute.uuid for compute in kept], [compute.place for compute in new]) == (["a"], [(2, None), (1, None)])

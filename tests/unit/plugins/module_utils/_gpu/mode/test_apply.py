@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modes of imitated GPUs are read and written. How a whole request goes is in the tests of gpu_mode."""
+"""Reading and writing modes of fake GPUs. Whole requests are in the tests of gpu_mode."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def too_old(_command: list[str]) -> tuple[int, str, str]:
 def test_without_nvidia_smi_time_slices_are_refused(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]), Nvml() as nvml:
         host = Host(nvml, Tree(str(tmp_path)), no_smi)
-        with pytest.raises(Refusal, match=r"only nvidia-smi knows time slices, and it cannot be run \(not found\)"):
+        with pytest.raises(Refusal, match=r"only nvidia-smi sets time slices, and it cannot be run \(not found\)"):
             host.read(nvml.cards()[0], time_slice=True)
 
 
-def test_with_an_nvidia_smi_that_knows_none_a_card_has_no_time_slices_to_set(tmp_path: Path) -> None:
+def test_old_nvidia_smi_means_no_time_slices(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]), Nvml() as nvml:
         state = Host(nvml, Tree(str(tmp_path)), too_old).read(nvml.cards()[0], time_slice=True)
     assert state.time_slice is None
     assert "has no time slices to set" in modes.plan(state, {"time_slice": "long"}, "gpus[0]").problems[0]
 
 
-def test_nvidia_smi_is_not_run_where_nobody_asks_for_time_slices(tmp_path: Path) -> None:
+def test_nvidia_smi_runs_only_for_time_slices(tmp_path: Path) -> None:
     def refuse(command: list[str]) -> tuple[int, str, str]:
         raise AssertionError(command)
 
@@ -65,7 +65,7 @@ def test_nvidia_smi_is_not_run_where_nobody_asks_for_time_slices(tmp_path: Path)
 
 
 @pytest.mark.parametrize("model", fake_nvml.models())
-def test_every_model_is_read_and_what_it_lacks_is_none(tmp_path: Path, model: str) -> None:
+def test_unsupported_settings_of_each_model_are_none(tmp_path: Path, model: str) -> None:
     with fake_nvml.fake([model]) as machine, Nvml() as nvml:
         state = Host(nvml, Tree(str(tmp_path)), no_smi).read(nvml.cards()[0], time_slice=False)
         assert machine.writes == 0
@@ -76,7 +76,7 @@ def test_every_model_is_read_and_what_it_lacks_is_none(tmp_path: Path, model: st
     assert 0 < low <= (state.power_limit or 0) <= high
 
 
-def test_a_card_that_is_lost_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+def test_card_lost_during_a_read_is_an_error(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine, Nvml() as nvml:
         host = Host(nvml, Tree(str(tmp_path)), no_smi)
         machine.fail("nvmlDeviceGetComputeMode", "GPU_IS_LOST")
@@ -84,7 +84,7 @@ def test_a_card_that_is_lost_while_it_is_read_is_an_error(tmp_path: Path) -> Non
             host.read(nvml.cards()[0], time_slice=False)
 
 
-def test_a_mode_that_the_driver_no_longer_takes_cannot_be_put_back_and_that_is_told(tmp_path: Path) -> None:
+def test_old_mode_without_support_is_reported_as_not_restored(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine, Nvml() as nvml:
         host = Host(nvml, Tree(str(tmp_path)), no_smi)
         card = nvml.cards()[0]
@@ -102,7 +102,7 @@ def test_a_mode_that_the_driver_no_longer_takes_cannot_be_put_back_and_that_is_t
     ]
 
 
-def test_a_lock_whose_write_fails_is_not_on_record(tmp_path: Path) -> None:
+def test_failed_lock_is_not_recorded(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine, Nvml() as nvml:
         host = Host(nvml, Tree(str(tmp_path)), no_smi)
         card = nvml.cards()[0]
@@ -114,9 +114,7 @@ def test_a_lock_whose_write_fails_is_not_on_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["unlocked", [1200, 1500]])
-def test_clocks_of_a_run_that_was_killed_while_it_locked_them_are_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any
-) -> None:
+def test_clocks_of_a_killed_run_are_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
     def killed(tree: Tree, gpus: dict[str, Any]) -> None:
         if "gpu.0.lock.graphics" in machine.state():
             raise KeyboardInterrupt
@@ -140,7 +138,7 @@ def test_clocks_of_a_run_that_was_killed_while_it_locked_them_are_written_anew(
         assert now.locked_gpu_clocks == wanted
 
 
-def test_clocks_that_nobody_knows_are_not_put_back_and_that_is_told(tmp_path: Path) -> None:
+def test_unknown_clocks_are_reported_as_not_restored(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]) as machine, Nvml() as nvml:
         host = Host(nvml, Tree(str(tmp_path)), no_smi)
         card = nvml.cards()[0]

@@ -16,17 +16,13 @@ from harness.fakes import nvml as fake_nvml
 DECLARED = gpu_boot.declared_path("gpu_mode")
 
 
-def test_the_program_says_in_the_journal_why_nothing_came_back(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_journal_has_the_reason_of_a_failure(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     Tree(str(tmp_path)).replace(DECLARED, b"{")
     assert boot.main(str(tmp_path)) == 1
     assert "is damaged" in capfd.readouterr().out
 
 
-def test_a_declared_mode_that_the_card_no_longer_takes_is_told(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unsupported_declared_mode_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with fake_nvml.fake(["H100"]) as machine:
         declared = {machine.gpus[0].uuid: {"power_limit": "900 W", "persistence": True}}
         Tree(str(tmp_path)).replace(DECLARED, gpu_files.text(declared))

@@ -64,11 +64,11 @@ def problems(state: State, **wanted: Any) -> str:
     ],
 )
 def test_a_power_limit_is_watts_or_a_share_of_the_default(text: str, milliwatts: int) -> None:
-    assert modes.meant(text, "power_limit", H100) == milliwatts
+    assert modes.parse_value(text, "power_limit", H100) == milliwatts
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("199 W", "takes 200 W to 700 W, by default 700 W"),
         ("701 W", "takes 200 W to 700 W"),
@@ -78,12 +78,12 @@ def test_a_power_limit_is_watts_or_a_share_of_the_default(text: str, milliwatts:
         ("", "write `300 W`"),
     ],
 )
-def test_a_power_limit_out_of_range_is_refused_with_the_range(text: str, words: str) -> None:
-    assert words in problems(H100, power_limit=text)
+def test_a_power_limit_out_of_range_is_refused_with_the_range(text: str, message: str) -> None:
+    assert message in problems(H100, power_limit=text)
 
 
 def test_a_share_needs_a_default() -> None:
-    assert "does not tell its default: state watts" in problems(
+    assert "does not report its default: state watts" in problems(
         dataclasses.replace(H100, power_default=None), power_limit="80 %"
     )
 
@@ -92,7 +92,7 @@ def test_a_share_needs_a_default() -> None:
     ("value", "meant"), [([1200, 1500], [1200, 1500]), (["1200", "1500"], [1200, 1500]), ("unlocked", "unlocked")]
 )
 def test_clocks_are_a_pair_or_unlocked(value: Any, meant: Any) -> None:
-    assert modes.meant(value, "locked_gpu_clocks", H100) == meant
+    assert modes.parse_value(value, "locked_gpu_clocks", H100) == meant
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_other_clocks_are_refused_with_the_range(value: Any) -> None:
 @pytest.mark.parametrize(
     "setting", ["power_limit", "locked_gpu_clocks", "locked_memory_clocks", "accounting", "ecc", "time_slice"]
 )
-def test_a_setting_that_a_card_does_not_have_is_refused_with_the_cards_name(setting: str) -> None:
-    told = problems(GTX, **{setting: "unlocked"})
-    assert f"`gpus[0].{setting}`: NVIDIA GeForce GTX 1080 (GPU-b) has no" in told
-    assert "leave it out for this card" in told
+def test_unsupported_setting_is_refused_with_the_card(setting: str) -> None:
+    message = problems(GTX, **{setting: "unlocked"})
+    assert f"`gpus[0].{setting}`: NVIDIA GeForce GTX 1080 (GPU-b) has no" in message
+    assert "leave it out for this card" in message
 
 
-def test_what_is_not_stated_is_left_alone() -> None:
+def test_missing_settings_are_not_changed() -> None:
     assert changes(H100, persistence=None) == []
     assert changes(dataclasses.replace(H100, compute_mode="prohibited"), persistence=True) == []
 
@@ -122,7 +122,7 @@ def test_persistence_is_turned_on_first_and_off_last() -> None:
     assert [row[0] for row in changes(H100, persistence=False, power_limit="300 W")] == ["power_limit", "persistence"]
 
 
-def test_ecc_that_is_pending_is_no_change_and_still_needs_a_reset() -> None:
+def test_pending_ecc_needs_a_reset_and_is_no_change() -> None:
     plan = modes.plan(dataclasses.replace(H100, ecc=False), {"ecc": False}, "gpus[0]")
     assert (plan.changes, plan.needs) == ([], "gpu_reset")
     taken_back = modes.plan(dataclasses.replace(H100, ecc=False), {"ecc": True}, "gpus[0]")
@@ -130,7 +130,7 @@ def test_ecc_that_is_pending_is_no_change_and_still_needs_a_reset() -> None:
 
 
 @pytest.mark.parametrize("mode", ["default", "prohibited"])
-def test_mig_goes_with_other_compute_modes_than_exclusive(mode: str) -> None:
+def test_mig_excludes_only_exclusive_mode(mode: str) -> None:
     mig = dataclasses.replace(H100, mig=True)
     assert "turn MIG off first" in problems(mig, compute_mode="exclusive_process")
     assert modes.plan(mig, {"compute_mode": mode}, "gpus[0]").problems == []
@@ -145,7 +145,7 @@ def test_time_slices_need_programs_that_share() -> None:
     ]
 
 
-def test_what_the_driver_begins_with_and_what_the_card_keeps_is_not_declared_for_boots() -> None:
+def test_defaults_and_settings_of_the_card_are_not_declared() -> None:
     wanted = {
         "compute_mode": "default",
         "power_limit": "default",
@@ -156,7 +156,7 @@ def test_what_the_driver_begins_with_and_what_the_card_keeps_is_not_declared_for
     assert modes.to_declare(wanted) == {"persistence": False, "time_slice": "long"}
 
 
-def test_every_setting_is_seen_to_at_boot_or_kept_by_the_card() -> None:
+def test_every_setting_has_a_default_or_is_kept_by_the_card() -> None:
     assert {*modes.AT_BOOT, *modes.KEPT_BY_CARD, "persistence"} == set(modes.SETTINGS)
 
 
@@ -165,7 +165,7 @@ def test_the_worst_need_is_the_one_that_counts() -> None:
     assert modes.worst([]) == "none"
 
 
-def test_an_entry_for_a_card_goes_over_the_one_for_all_wherever_it_stands() -> None:
+def test_entry_for_one_card_wins_in_any_order() -> None:
     merged = modes.merge_requests(
         [
             Entry("gpus[0]", "GPU-a", {"power_limit": "300 W", "ecc": None}),
@@ -203,7 +203,7 @@ REQUESTS = st.fixed_dictionaries(
 
 @settings(max_examples=CASES, deadline=None)
 @given(st.lists(REQUESTS, min_size=1, max_size=4))
-def test_whatever_was_asked_before_the_same_request_changes_nothing_the_second_time(
+def test_same_request_changes_nothing_the_second_time(
     requests: list[dict[str, Any]],
 ) -> None:
     state = H100

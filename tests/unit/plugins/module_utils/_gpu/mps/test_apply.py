@@ -24,14 +24,14 @@ def test_a_link_in_place_of_a_daemons_directory_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pipe").mkdir()
     os.chown(tmp_path / "pipe", 1234, 1234)
     with pytest.raises(MpsError, match="belongs to uid 1234"):
         mps.make_directory(f"{tmp_path}/pipe", "nobody")
 
 
-def test_a_file_is_written_whole_and_taken_back(tmp_path: Path) -> None:
+def test_file_is_written_and_removed(tmp_path: Path) -> None:
     path = f"{tmp_path}/etc/team.sh"
     mps.write(path, "x\n")
     assert (read_text(path), os.listdir(tmp_path / "etc")) == ("x\n", ["team.sh"])
@@ -46,12 +46,12 @@ def test_the_probe_runs_in_the_python_of_the_module() -> None:
         ran.append(list(command))
         return 137, "", ""
 
-    told = mps.ask_probe(Host(execute, "none", "program", "/etc"), "", {}, "{}")
+    result = mps.ask_probe(Host(execute, "none", "program", "/etc"), "", {}, "{}")
     assert sys.executable in ran[0] and "CUDA_VISIBLE_DEVICES" in ran[0]
-    assert told["error"] == {"function": "the probe", "code": 807, "words": "no answer in 60 s"}
+    assert result["error"] == {"function": "the probe", "code": 807, "words": "no answer in 60 s"}
 
 
-def test_files_are_for_all_to_read_also_under_a_strict_mask(tmp_path: Path) -> None:
+def test_files_are_readable_under_a_strict_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         mps.write(f"{tmp_path}/etc/team.sh", "x")

@@ -19,7 +19,7 @@ Terminal = dict[str, tuple[int, str]]
 
 
 def control(terminal: Terminal, protocol: int = 2) -> Control:
-    """A control whose commands answer as the terminal did."""
+    """Return a control whose commands have recorded answers."""
 
     def run(command: object, environment: object, text: str) -> tuple[int, str, str]:
         assert environment == {"CUDA_MPS_PIPE_DIRECTORY": "/run/p", "CUDA_MPS_LOG_DIRECTORY": "/var/log/p"}
@@ -56,10 +56,10 @@ def test_protocol_3_is_read_from_csv() -> None:
         "client list --all --format=csv,noheader": (0, "51023,training,0,default,python train.py --error=1\n"),
         "client terminate 51023": (0, ""),
     }
-    made = control(lines, protocol=3)
-    assert (made.servers(), made.status(48201)) == ([48201], "Ready")
-    assert made.clients() == [Client(51023, 0, "python train.py --error=1")]
-    made.terminate(Client(51023, 0))
+    three = control(lines, protocol=3)
+    assert (three.servers(), three.status(48201)) == ([48201], "Ready")
+    assert three.clients() == [Client(51023, 0, "python train.py --error=1")]
+    three.terminate(Client(51023, 0))
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_a_failure_has_a_stable_name_and_a_next_step(status: int, out: str, name
     assert (caught.value.name, bool(caught.value.next_step)) == (name, True)
 
 
-def test_a_verb_that_the_driver_does_not_know_tells_nothing() -> None:
+def test_unknown_command_has_no_answer() -> None:
     assert control(SHELL).try_ask("get_default_client_priority") is None
 
 
-def test_a_daemon_that_does_not_answer_is_no_daemon_that_is_missing() -> None:
+def test_daemon_without_an_answer_is_not_missing() -> None:
     assert control(SHELL).answers()
     assert not control({"get_server_list": (1, "Cannot find MPS control daemon process")}).answers()
     with pytest.raises(MpsError, match=TIMED_OUT):
@@ -97,5 +97,5 @@ def test_each_error_of_mps_has_a_name_and_a_next_step(code: int) -> None:
     assert name.startswith("MPS_") and len(next_step) > 20
 
 
-def test_an_error_that_is_not_known_is_told_by_its_number() -> None:
+def test_unknown_error_is_named_by_its_number() -> None:
     assert cuda_error(4321)[0] == "CODE_4321"

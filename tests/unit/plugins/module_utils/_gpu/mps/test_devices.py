@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices as NVML tells them; what a card does not support is nothing, and no 0."""
+"""Devices from NVML. An unsupported value is None, and not 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 MIB = 2**20
 
 
-class Told:
+class FakeNvml:
     """Answers by function and handle; None where the card has no answer."""
 
     def __init__(self, cards: list[Card], answers: dict[tuple[Any, ...], Any]) -> None:
@@ -33,7 +33,7 @@ class Told:
 def test_a_geforce_without_mig_is_a_device() -> None:
     card = Card("h", 0, "GPU-a", "0000:41:00.0", "NVIDIA GeForce RTX 4090")
     answers = {("ComputeMode", "h"): 0, ("CudaComputeCapability", "h"): (8, 9)}
-    assert read(Told([card], answers)) == (  # type: ignore[arg-type]
+    assert read(FakeNvml([card], answers)) == (  # type: ignore[arg-type]
         [Device("GPU-a", "0", "0000:41:00.0", card.name, capability=(8, 9), memory_mib=None)],
         "580.159.04",
     )
@@ -48,10 +48,10 @@ def test_a_divided_gpu_is_followed_by_its_instances() -> None:
         ("UUID", "i"): "MIG-b",
         ("MemoryInfo", "i"): SimpleNamespace(total=20 * 1024 * MIB),
     }
-    gpu, instance = read(Told([Card("h", 0, "GPU-a")], answers))[0]  # type: ignore[arg-type]
+    gpu, instance = read(FakeNvml([Card("h", 0, "GPU-a")], answers))[0]  # type: ignore[arg-type]
     assert (gpu.divided, gpu.compute_mode) == (True, "EXCLUSIVE_PROCESS")
     assert (instance.uuid, instance.parent, instance.memory_mib) == ("MIG-b", "GPU-a", 20480)
 
 
 def test_a_lost_gpu_is_no_device() -> None:
-    assert read(Told([Card(None, 0, problem=NvmlError(15, "x"))], {}))[0] == []  # type: ignore[arg-type]
+    assert read(FakeNvml([Card(None, 0, problem=NvmlError(15, "x"))], {}))[0] == []  # type: ignore[arg-type]

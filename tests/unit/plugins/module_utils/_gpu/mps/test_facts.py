@@ -16,10 +16,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.pla
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Daemon
 
 
-def process(proc: Path, words: list[str], **environment: str) -> Path:
+def process(proc: Path, arguments: list[str], **environment: str) -> Path:
     folder = proc / "4711"
     folder.mkdir(parents=True)
-    (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in words))
+    (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in arguments))
     (folder / "environ").write_bytes(b"".join(f"{key}={value}\0".encode() for key, value in environment.items()))
     return proc
 
@@ -30,13 +30,13 @@ def test_a_daemon_is_known_by_its_program(tmp_path: Path) -> None:
     assert found == (("-f",), {"RIGWRIGHT_MPS": "none:team", "X": "a=b"}, os.getuid())
 
 
-def test_another_program_that_got_its_number_is_none(tmp_path: Path) -> None:
+def test_another_program_with_the_pid_is_no_daemon(tmp_path: Path) -> None:
     assert facts.read_process(4711, str(process(tmp_path, ["sleep", "60"]))) is None
     assert facts.read_process(4712, str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1"])
-def test_a_half_written_pid_file_names_nobody(tmp_path: Path, text: str) -> None:
+def test_half_written_pid_file_has_no_pid(tmp_path: Path, text: str) -> None:
     (tmp_path / facts.PID_FILE).write_text(text)
     assert facts.read_pid(str(tmp_path)) is None
 
@@ -50,7 +50,7 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", [facts.PID_FILE, PARTITIONS, START_LOG])
 @pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("../secret"), Path.mkdir])
-def test_what_a_user_puts_into_a_daemons_directory_neither_blocks_nor_leads_elsewhere(
+def test_special_files_in_a_users_directory_are_not_followed(
     tmp_path: Path, secret: Path, name: str, put: Callable[[Path], None]
 ) -> None:
     (tmp_path / "pipe").mkdir()
@@ -58,12 +58,12 @@ def test_what_a_user_puts_into_a_daemons_directory_neither_blocks_nor_leads_else
     assert facts.read_below(f"{tmp_path}/pipe", name) is None
 
 
-def test_a_pid_file_of_another_kind_names_nobody(tmp_path: Path) -> None:
+def test_pid_file_that_is_a_fifo_has_no_pid(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / facts.PID_FILE)
     assert facts.find_pid(str(tmp_path), str(process(tmp_path / "proc", ["sleep"]))) is None
 
 
-def test_commands_of_a_user_have_none_of_the_variables_that_would_set_limits() -> None:
+def test_commands_of_a_user_have_no_variables_of_limits() -> None:
     ran: list[list[str]] = []
 
     def execute(command: Sequence[str], environment: Mapping[str, str], text: str) -> tuple[int, str, str]:
@@ -79,7 +79,7 @@ def test_commands_of_a_user_have_none_of_the_variables_that_would_set_limits() -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
-def test_a_daemon_that_lives_is_talked_to_as_the_user_that_it_is_of() -> None:
+def test_running_daemon_is_controlled_as_its_user() -> None:
     ran: list[list[str]] = []
 
     def execute(command: Sequence[str], environment: Mapping[str, str], text: str) -> tuple[int, str, str]:
@@ -93,7 +93,7 @@ def test_a_daemon_that_lives_is_talked_to_as_the_user_that_it_is_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "limits"), [("20G", True), ("512M", True), ("0M", False), ("17179869183G", False), ("not set", False)]
+    ("answer", "limits"), [("20G", True), ("512M", True), ("0M", False), ("17179869183G", False), ("not set", False)]
 )
-def test_a_size_that_no_card_has_is_no_limit(told: str, limits: bool) -> None:
-    assert facts.is_limit(told) is limits
+def test_a_size_that_no_card_has_is_no_limit(answer: str, limits: bool) -> None:
+    assert facts.is_limit(answer) is limits

@@ -40,39 +40,39 @@ def unit(daemon: Daemon) -> str:
     return files.unit(daemon, PROGRAM, "/etc/nvidia-mps/team.sh", "/etc/nvidia-mps/team.toml")
 
 
-def test_the_stop_of_the_unit_has_a_shell_for_its_pipe() -> None:
+def test_unit_stops_by_a_shell() -> None:
     (stop,) = [line for line in unit(TEAM).splitlines() if line.startswith("ExecStop=")]
     assert stop == f"ExecStop=/bin/sh -c 'echo quit -t 10 | exec {PROGRAM}'"
 
 
-def test_the_stop_of_protocol_3_is_an_option_since_it_has_no_shell() -> None:
+def test_protocol_3_stops_by_an_option() -> None:
     assert f"ExecStop=/bin/sh -c 'exec {PROGRAM} -q'\n" in unit(THREE)
 
 
-def test_the_unit_is_simple_and_in_the_foreground_where_forking_would_need_a_pid_file() -> None:
+def test_unit_runs_the_daemon_in_the_foreground() -> None:
     text = unit(TEAM)
     assert "Type=simple\n" in text and f"ExecStart={PROGRAM} -f\n" in text
     assert "forking" not in text
 
 
-def test_the_limits_are_applied_again_at_each_start_and_read_back() -> None:
+def test_limits_are_pushed_at_each_start() -> None:
     assert "ExecStartPost=/bin/sh /etc/nvidia-mps/team.sh\n" in unit(TEAM)
     assert "Restart=on-failure\n" in unit(TEAM)
 
 
-def test_the_unit_is_after_persistenced_and_has_directories_of_its_own() -> None:
+def test_unit_starts_after_persistenced_with_own_directories() -> None:
     text = unit(TEAM)
     assert "After=nvidia-persistenced.service\n" in text
     assert "RuntimeDirectory=nvidia-mps/team\n" in text and "LogsDirectory=nvidia-mps/team\n" in text
     assert 'Environment="CUDA_VISIBLE_DEVICES=GPU-aaaaaaaa"\n' in text
 
 
-def test_the_daemon_of_a_user_is_open_to_nobody_else() -> None:
+def test_directory_of_a_user_is_closed_to_others() -> None:
     assert "User=alice\n" in unit(ALICE) and "RuntimeDirectoryMode=0700\n" in unit(ALICE)
     assert "User=" not in unit(TEAM) and "RuntimeDirectoryMode=0755\n" in unit(TEAM)
 
 
-def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     path = tmp_path / "nvidia-mps@team.service"
     path.write_text(unit(TEAM).replace(PROGRAM, "/bin/true"))
     done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
@@ -95,7 +95,7 @@ def test_options_of_a_daemon(daemon: Daemon, options: list[str]) -> None:
     assert files.arguments(daemon, False, "/etc/x.toml") == ["-d", *options[1:]]
 
 
-def test_limits_are_set_by_uuid_and_a_limit_that_is_told_in_whole_gibibytes_is_known_again() -> None:
+def test_limit_reported_in_whole_gibibytes_is_recognized() -> None:
     percentage, memory = files.queries(TEAM)
     assert (percentage.set, percentage.answers) == (
         "set_default_active_thread_percentage 50",
@@ -105,7 +105,7 @@ def test_limits_are_set_by_uuid_and_a_limit_that_is_told_in_whole_gibibytes_is_k
     assert memory.answers == ("1044M", "1G")
 
 
-def test_a_server_that_lives_is_told_by_its_process_id() -> None:
+def test_limits_of_a_server_are_set_by_its_pid() -> None:
     percentage, memory = files.server_queries(TEAM, 4711)
     assert (percentage.set, percentage.get) == (
         "set_active_thread_percentage 4711 50",
@@ -114,7 +114,7 @@ def test_a_server_that_lives_is_told_by_its_process_id() -> None:
     assert memory.set == f"set_device_pinned_mem_limit 4711 {A} 1044M"
 
 
-def test_a_percentage_that_nobody_wants_is_100_so_that_an_older_one_goes() -> None:
+def test_missing_percentage_is_set_to_100() -> None:
     (percentage,) = files.queries(Daemon("a", devices=(A,)))
     assert percentage.set == "set_default_active_thread_percentage 100"
 
@@ -129,9 +129,9 @@ def test_the_configuration_of_protocol_3_says_what_is_declared() -> None:
     assert server["devices"] == [{"uuid": A, "sm_partitions": [{"name": "large", "chunks": 4}]}]
 
 
-def test_clients_are_told_the_directory_of_their_namespace() -> None:
-    told = files.client_environment(THREE, {"large": f"{A}/Kp8="})
-    assert told == {
+def test_client_environment_has_the_namespace_directories() -> None:
+    environment = files.client_environment(THREE, {"large": f"{A}/Kp8="})
+    assert environment == {
         "CUDA_MPS_PIPE_DIRECTORY": "/run/nvidia-mps/Team-A/team_a/default",
         "namespaces": {"eval": "/run/nvidia-mps/Team-A/team_a/eval"},
         "partitions": {"large": f"{A}/Kp8="},
@@ -139,7 +139,7 @@ def test_clients_are_told_the_directory_of_their_namespace() -> None:
 
 
 @pytest.mark.parametrize("daemon", [TEAM, THREE])
-def test_the_script_is_one_for_a_shell(daemon: Daemon, tmp_path: Path) -> None:
+def test_script_is_valid_shell(daemon: Daemon, tmp_path: Path) -> None:
     path = tmp_path / "team.sh"
     path.write_text(files.script(daemon, PROGRAM))
     subprocess.run(["/bin/sh", "-n", path], check=True)
@@ -147,17 +147,17 @@ def test_the_script_is_one_for_a_shell(daemon: Daemon, tmp_path: Path) -> None:
 
 ANSWERS = {
     "as declared": ("50.0", 0, ""),
-    "another percentage": ("100.0", 1, "the daemon tells '100.0'"),
-    "nothing": ("", 1, "the daemon tells ''"),
+    "another percentage": ("100.0", 1, "the daemon reports '100.0'"),
+    "nothing": ("", 1, "the daemon reports ''"),
 }
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_a_daemon_that_tells_another_limit_than_was_set_fails_the_script(case: str, tmp_path: Path) -> None:
-    told, status, words = ANSWERS[case]
+def test_limit_that_does_not_hold_fails_the_script(case: str, tmp_path: Path) -> None:
+    answer, status, message = ANSWERS[case]
     program = tmp_path / "control"
     program.write_text(
-        f"#!/bin/sh\nread line\ncase $line in get_default_a*) echo '{told}' ;; get_default_d*) echo 1G ;; esac\n"
+        f"#!/bin/sh\nread line\ncase $line in get_default_a*) echo '{answer}' ;; get_default_d*) echo 1G ;; esac\n"
     )
     program.chmod(0o755)
     script = tmp_path / "team.sh"
@@ -165,13 +165,13 @@ def test_a_daemon_that_tells_another_limit_than_was_set_fails_the_script(case: s
     done = subprocess.run(
         ["/bin/sh", script], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"}
     )
-    assert (done.returncode, words in done.stderr) == (status, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (status, True), done.stderr
 
 
 @pytest.mark.parametrize(
     ("manager", "place"),
     [(files.SYSTEMD, "look at journalctl -u nvidia-mps@team.service"), (files.DIRECT, "look at control.log in $CUDA")],
 )
-def test_a_daemon_that_does_not_answer_points_to_where_it_writes(manager: str, place: str) -> None:
+def test_missing_answer_names_the_log(manager: str, place: str) -> None:
     """Driver 580 writes nothing to control.log with -f."""
     assert place in files.script(TEAM, PROGRAM, manager)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits that the kernel enforces: the request, the gate of versions, and NVML's structures; on an imitation only."""
+"""Limits that the kernel enforces: request, versions of the driver, and NVML's structures; with a fake only."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_divided_gpu_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"device": "7"}, "no GPU is '7'"),
         ({"slice": "alice"}, "is neither a slice"),
@@ -59,11 +59,11 @@ def test_a_divided_gpu_is_refused() -> None:
         ({"hard": "0G"}, "are no sizes"),
     ],
 )
-def test_a_limit_that_cannot_be_is_refused(changes: dict[str, Any], words: str) -> None:
-    assert words in refusal(**changes)
+def test_impossible_limit_is_refused(changes: dict[str, Any], message: str) -> None:
+    assert message in refusal(**changes)
 
 
-def test_the_soft_limit_can_be_taken_back_before_the_group_goes() -> None:
+def test_soft_limit_can_be_removed() -> None:
     assert hard.read([{**ROW, "soft": "0M"}], [GPU], "615.1")[0][0].soft == 0
 
 

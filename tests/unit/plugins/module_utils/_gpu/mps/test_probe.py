@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is made of what a client saw; the client itself runs in the tests of gpu_mps and of the imitation."""
+"""Problems of the devices that a client sees. The client itself runs in the tests of gpu_mps and of the fake MPS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps imp
 A = "GPU-aaaaaaaa"
 
 
-def seen(**changes: Any) -> dict[str, Any]:
+def account(**changes: Any) -> dict[str, Any]:
     device = {
         "ordinal": 0,
         "uuid": A,
@@ -26,18 +26,18 @@ def seen(**changes: Any) -> dict[str, Any]:
     return {"devices": [{**device, **changes}], "error": None}
 
 
-OUTSIDE = seen(mps=0, multiprocessors=132)
+OUTSIDE = account(mps=0, multiprocessors=132)
 
 
 def problems(**changes: Any) -> list[str]:
-    return probe.judge(seen(**changes), OUTSIDE, 50, {A: 2048}, [A])
+    return probe.judge(account(**changes), OUTSIDE, 50, {A: 2048}, [A])
 
 
-def test_a_client_that_has_what_is_declared_is_the_proof() -> None:
+def test_client_with_the_declared_limits_is_the_proof() -> None:
     assert problems() == []
 
 
-def test_a_client_that_silently_runs_outside_mps_is_found() -> None:
+def test_client_outside_mps_is_found() -> None:
     assert problems(mps=0) == [f"a client on {A} runs outside MPS and without limits (device attribute 133 is 0)"]
     assert "is None" in problems(mps=None)[0]
 
@@ -58,20 +58,20 @@ def test_a_limit_shows_as_free_memory_and_not_as_the_total() -> None:
     assert problems(memory_free_mib=2000, memory_total_mib=143771) == []
 
 
-def test_a_limit_that_does_not_show_is_proven_by_an_allocation_that_fails() -> None:
+def test_failed_allocation_proves_a_limit() -> None:
     assert problems(memory_free_mib=140000, beyond_limit=probe.OUT_OF_MEMORY) == []
     assert "given more memory than its limit" in problems(memory_free_mib=140000, beyond_limit=0)[0]
 
 
 def test_a_device_that_is_missing_is_found() -> None:
-    assert probe.judge(seen(), None, None, {}, [A, "GPU-b"]) == ["a client sees 1 of the daemon's 2 devices"]
+    assert probe.judge(account(), None, None, {}, [A, "GPU-b"]) == ["a client sees 1 of the daemon's 2 devices"]
 
 
-def test_an_instance_is_known_though_the_driver_calls_it_a_gpu() -> None:
-    assert probe.judge(seen(), None, None, {"MIG-aaaaaaaa": 1000}, ["MIG-aaaaaaaa"]) != []
+def test_instance_is_matched_by_its_uuid_without_prefix() -> None:
+    assert probe.judge(account(), None, None, {"MIG-aaaaaaaa": 1000}, ["MIG-aaaaaaaa"]) != []
 
 
-def test_the_program_tells_that_there_is_no_driver() -> None:
+def test_program_reports_a_missing_driver() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-c", probe.source()],
         input=probe.request({}, contexts=False),
@@ -80,11 +80,11 @@ def test_the_program_tells_that_there_is_no_driver() -> None:
         check=True,
         env={"LD_LIBRARY_PATH": "/nowhere"},
     )
-    told = probe.read(f"a word of a library\n{done.stdout}")
-    assert told["error"] is None or told["error"]["function"] in ("libcuda.so.1", "cuInit")
+    account = probe.read(f"a word of a library\n{done.stdout}")
+    assert account["error"] is None or account["error"]["function"] in ("libcuda.so.1", "cuInit")
 
 
-def test_an_answer_that_is_none_is_refused() -> None:
+def test_output_without_a_result_is_refused() -> None:
     with pytest.raises(ValueError, match="Killed"):
         probe.read("Killed")
-    assert probe.read(json.dumps(seen()))["devices"][0]["uuid"] == A
+    assert probe.read(json.dumps(account()))["devices"][0]["uuid"] == A

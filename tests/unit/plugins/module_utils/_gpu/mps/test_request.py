@@ -37,11 +37,11 @@ def refusal(*devices: Device, **request: Any) -> str:
 
 
 def test_a_request_becomes_a_daemon_with_uuids() -> None:
-    made = read(
+    parsed = read(
         devices=["0", "00000000:42:00.0"], active_thread_percentage=50, memory_limits={"all": "10G", "1": "512M"}
     )
-    (daemon,) = made.daemons
-    assert made.refusals == []
+    (daemon,) = parsed.daemons
+    assert parsed.refusals == []
     assert (daemon.devices, daemon.memory_mib) == ((A, B), {A: 10240, B: 512})
     assert (daemon.pipe, daemon.log, daemon.protocol) == (
         "/run/nvidia-mps/team",
@@ -55,12 +55,12 @@ def test_no_devices_means_all_undivided_gpus() -> None:
 
 
 @pytest.mark.parametrize("word", [A, A.upper(), "0", "0000:41:00.0", "00000000:41:00.0", "0000:41:00.0 "])
-def test_a_device_has_many_names(word: str) -> None:
+def test_device_is_found_by_each_of_its_names(word: str) -> None:
     assert find([SECOND, H200], word) is H200
 
 
 @pytest.mark.parametrize("word", ["", "2", "GPU-", "00", "0000:43:00.0"])
-def test_other_names_are_none(word: str) -> None:
+def test_unknown_device_names_are_not_found(word: str) -> None:
     assert find([SECOND, H200, INSTANCE], word) is None
 
 
@@ -74,12 +74,12 @@ def test_a_size_is_an_integer_with_g_or_m(text: str, mib: int | None) -> None:
 # --- Traps of gpu.md 2.4 to 2.6 and what is refused ---
 
 
-def test_a_memory_limit_that_names_an_invisible_gpu_would_drop_all_limits_and_is_refused() -> None:
+def test_memory_limit_of_another_gpu_is_refused() -> None:
     assert "would drop all its limits" in refusal(devices=["0"], memory_limits={"0": "1G", "1": "1G"})
     assert A in refusal(devices=["0"], memory_limits={"7": "1G"})
 
 
-def test_a_uuid_of_no_card_which_protocol_3_takes_before_its_server_ends_is_refused() -> None:
+def test_unknown_uuid_is_refused_on_protocol_3() -> None:
     text = refusal(devices=["GPU-none"], driver="615.71.09")
     assert text == f"daemons[team].devices: no device is 'GPU-none'; there are 0 = {A}, 1 = {B}"
 
@@ -88,7 +88,7 @@ def test_a_divided_gpu_is_refused_and_its_instances_are_named() -> None:
     assert refusal(DIVIDED, INSTANCE, devices=["0"]).endswith(f"name one of {MIG}")
 
 
-def test_mps_in_a_mig_instance_works_and_not_with_exclusive_process() -> None:
+def test_mig_instance_needs_compute_mode_default() -> None:
     assert read(DIVIDED, INSTANCE, devices=[MIG]).refusals == []
     exclusive = Device(MIG, parent=A, compute_mode="EXCLUSIVE_PROCESS")
     assert "not EXCLUSIVE_PROCESS" in refusal(DIVIDED, exclusive, devices=[MIG])
@@ -116,7 +116,7 @@ def test_a_percentage_is_1_to_100(percentage: int) -> None:
     assert refusal(active_thread_percentage=percentage).endswith(f"{percentage} is not possible; 1 to 100 is")
 
 
-def test_percentages_are_ignored_by_static_partitions_and_both_are_refused() -> None:
+def test_percentage_with_static_partitions_is_refused() -> None:
     parts = [{"name": "a", "device": "0", "chunks": 8}]
     assert "is ignored where there are partitions" in refusal(
         devices=["0"], active_thread_percentage=50, partitions=parts
@@ -125,15 +125,15 @@ def test_percentages_are_ignored_by_static_partitions_and_both_are_refused() -> 
 
 
 @pytest.mark.parametrize(
-    ("part", "words"),
+    ("part", "message"),
     [
         ({"name": "a", "device": "1", "chunks": 8}, "has no device '1'"),
         ({"name": "a", "device": "0", "chunks": 0}, "0 chunks are not possible"),
         ({"name": "a b", "device": "0", "chunks": 1}, "is no name"),
     ],
 )
-def test_a_partition_that_cannot_be_is_refused(part: dict[str, Any], words: str) -> None:
-    assert words in refusal(devices=["0"], partitions=[part])
+def test_impossible_partition_is_refused(part: dict[str, Any], message: str) -> None:
+    assert message in refusal(devices=["0"], partitions=[part])
 
 
 def test_partitions_have_names_of_their_own() -> None:
@@ -145,7 +145,7 @@ def test_one_user_and_all_users_exclude_each_other() -> None:
     assert "exclude each other" in refusal(user="alice", multiuser=True)
 
 
-def test_a_socket_whose_path_is_too_long_for_a_daemon_that_would_end_without_a_word_is_refused() -> None:
+def test_too_long_socket_path_is_refused() -> None:
     assert "a socket may have 107" in refusal(root=f"/run/{'x' * 100}")
 
 
@@ -154,7 +154,7 @@ def test_a_name_that_makes_no_unit_is_refused(name: str) -> None:
     assert "is no name" in refusal(name=name)
 
 
-def test_names_are_there_once() -> None:
+def test_duplicate_names_are_refused() -> None:
     (text,) = wanted([{"name": "a"}, {"name": "a"}], [H200], "580.1", "/run/m", "/l").refusals
     assert "a is there twice" in text
 
@@ -179,29 +179,32 @@ def test_nvidia_advises_100_by_half_of_the_clients(clients: int, percentage: int
     assert advised_percentage(clients) == percentage
 
 
-def test_another_percentage_than_the_advised_one_is_told_and_done() -> None:
+def test_percentage_that_differs_from_the_advice_is_reported() -> None:
     ampere = dataclasses.replace(H200, name="NVIDIA A100", capability=(8, 0))
-    made = read(ampere, clients=4, active_thread_percentage=25)
-    assert (made.refusals, made.advice) == ([], ["team: NVIDIA advises 50 % for 4 clients, 100 / (0.5 n); it is 25 %"])
+    parsed = read(ampere, clients=4, active_thread_percentage=25)
+    assert (parsed.refusals, parsed.advice) == (
+        [],
+        ["team: NVIDIA advises 50 % for 4 clients, 100 / (0.5 n); it is 25 %"],
+    )
     assert read(clients=4, active_thread_percentage=50).advice == []
     assert read(clients=2).advice == []
 
 
 @pytest.mark.parametrize("percentage", [20, 30, 40, 60, 65, 70, 75, 80])
-def test_a_percentage_that_made_matrix_products_wrong_on_an_h200_is_told_and_done(percentage: int) -> None:
-    made = read(active_thread_percentage=percentage)
-    (text,) = made.advice
-    assert (made.refusals, made.daemons[0].percentage) == ([], percentage)
+def test_percentage_with_wrong_matrix_products_is_reported(percentage: int) -> None:
+    parsed = read(active_thread_percentage=percentage)
+    (text,) = parsed.advice
+    assert (parsed.refusals, parsed.daemons[0].percentage) == ([], percentage)
     assert text.startswith(f"team: {percentage} % is none") and "10, 50, 90, 100 %" in text
 
 
 @pytest.mark.parametrize("percentage", [None, 10, 50, 90, 100])
-def test_nothing_is_told_of_a_percentage_under_which_they_were_right(percentage: int | None) -> None:
+def test_percentage_with_right_products_has_no_advice(percentage: int | None) -> None:
     assert read(active_thread_percentage=percentage).advice == []
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (10, 0), None])
-def test_nothing_is_told_of_percentages_on_cards_where_nobody_has_measured(capability: tuple[int, int] | None) -> None:
+def test_unmeasured_cards_have_no_advice_on_percentages(capability: tuple[int, int] | None) -> None:
     assert read(dataclasses.replace(H200, capability=capability), active_thread_percentage=70).advice == []
 
 
@@ -211,13 +214,13 @@ def test_a_percentage_of_an_instance_was_not_measured() -> None:
     assert read(DIVIDED, INSTANCE, devices=[MIG], active_thread_percentage=100).advice == []
 
 
-def test_percentages_of_namespaces_are_told_once_each() -> None:
+def test_percentages_of_namespaces_are_reported_once() -> None:
     namespaces = [{"name": "a", "active_thread_percentage": 70}, {"name": "b"}, {"name": "c"}]
-    made = read(driver="615.10", namespaces=namespaces, active_thread_percentage=20)
-    assert [text.split(" is ")[0] for text in made.advice] == ["team: 20 %", "team: 70 %"]
+    parsed = read(driver="615.10", namespaces=namespaces, active_thread_percentage=20)
+    assert [text.split(" is ")[0] for text in parsed.advice] == ["team: 20 %", "team: 70 %"]
 
 
-def test_a_limit_above_the_memory_is_told() -> None:
+def test_limit_above_the_memory_is_reported() -> None:
     assert "limits nothing" in read(devices=["0"], memory_limits={"0": "200G"}).advice[0]
 
 
@@ -225,11 +228,11 @@ def test_a_limit_above_the_memory_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "driver", "protocol"),
+    ("requested", "driver", "protocol"),
     [("auto", "580.159.04", 2), ("auto", "615.71.09", 3), ("2", "615.71.09", 2), ("auto", "", 2)],
 )
-def test_protocol_3_is_from_driver_615_on(asked: str, driver: str, protocol: int) -> None:
-    assert protocol_for(asked, driver) == protocol
+def test_protocol_3_is_from_driver_615_on(requested: str, driver: str, protocol: int) -> None:
+    assert protocol_for(requested, driver) == protocol
     assert driver_major("615.71.09") == 615
 
 
@@ -241,8 +244,8 @@ def test_namespaces_need_protocol_3() -> None:
     assert "need protocol 3" in refusal(namespaces=[{"name": "eval"}])
 
 
-def test_a_namespace_without_limits_would_have_the_whole_gpu_and_gets_those_of_the_daemon() -> None:
-    made = read(
+def test_namespace_gets_the_limits_of_its_daemon() -> None:
+    parsed = read(
         driver="615.71.09",
         active_thread_percentage=50,
         memory_limits={"all": "10G"},
@@ -252,7 +255,7 @@ def test_a_namespace_without_limits_would_have_the_whole_gpu_and_gets_those_of_t
             {"name": "fast", "active_thread_percentage": 80, "memory_limit": "4G", "priority": "normal"},
         ],
     )
-    assert made.daemons[0].namespaces == (Namespace("eval", 50, 10240, 1), Namespace("fast", 80, 4096, 0))
+    assert parsed.daemons[0].namespaces == (Namespace("eval", 50, 10240, 1), Namespace("fast", 80, 4096, 0))
 
 
 @pytest.mark.parametrize("name", ["Eval", "a-b", "default", ""])
@@ -266,5 +269,5 @@ def test_a_server_of_protocol_3_has_one_limit_of_memory() -> None:
     assert read(driver="615.1", name="Team-A", memory_limits={"all": "1G"}).daemons[0].server == "team_a"
 
 
-def test_what_is_to_go_may_name_devices_that_are_gone() -> None:
+def test_absent_daemon_can_name_removed_devices() -> None:
     assert read(state="absent", devices=["GPU-gone"], memory_limits={"GPU-gone": "1G"}).refusals == []

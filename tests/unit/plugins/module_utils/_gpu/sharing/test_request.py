@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One list becomes requests for modes, MIG and MPS; and a choice that does not fit those who share is told."""
+"""The list is split into requests for modes, MIG and MPS, and findings report choices that do not fit the users."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def read(*rows: dict[str, Any]) -> sharing.Request:
     return sharing.read(list(rows), CARDS)
 
 
-def test_each_part_gets_what_is_its_own() -> None:
-    made = read({"device": "all", "persistence": True, "users": "team", "ecc": None, "mps": [{"name": "vision"}]})
-    assert made.modes == [{"device": "all", "persistence": True}]
-    assert made.mig == []
-    assert made.daemons == [{"name": "vision", "devices": ["GPU-a", "GPU-b"]}]
+def test_list_is_split_by_module() -> None:
+    request = read({"device": "all", "persistence": True, "users": "team", "ecc": None, "mps": [{"name": "vision"}]})
+    assert request.modes == [{"device": "all", "persistence": True}]
+    assert request.mig == []
+    assert request.daemons == [{"name": "vision", "devices": ["GPU-a", "GPU-b"]}]
 
 
-def test_what_names_a_card_goes_before_what_is_for_all() -> None:
-    made = read(
+def test_row_for_one_card_wins_over_all() -> None:
+    request = read(
         {"device": "0000:42:00.0", "mps": [], "mig": {"mode": "enabled", "layout": [], "when_busy": None}},
         {"device": "all", "mps": [{"name": "vision"}]},
     )
-    assert made.daemons == [{"name": "vision", "devices": ["GPU-a"]}]
-    assert made.mig == [{"mode": "enabled", "layout": [], "devices": ["GPU-b"]}]
-    assert made.modes == []
+    assert request.daemons == [{"name": "vision", "devices": ["GPU-a"]}]
+    assert request.mig == [{"mode": "enabled", "layout": [], "devices": ["GPU-b"]}]
+    assert request.modes == []
 
 
 def test_cards_that_get_the_same_instances_are_one_request() -> None:
     layout = [{"profile": "1g.18gb", "count": 7}]
-    made = read({"device": "all", "mig": {"mode": "enabled", "layout": layout}})
-    assert [row["devices"] for row in made.mig] == [["GPU-a", "GPU-b"]]
+    request = read({"device": "all", "mig": {"mode": "enabled", "layout": layout}})
+    assert [row["devices"] for row in request.mig] == [["GPU-a", "GPU-b"]]
     other = read(
         {"device": "0", "mig": {"mode": "enabled", "layout": layout}}, {"device": "1", "mig": {"mode": "disabled"}}
     )
@@ -53,7 +53,7 @@ def test_cards_that_get_the_same_instances_are_one_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("rows", "message"),
     [
         ([{"device": "GPU-x"}, {"device": "7"}], "no GPU is 'GPU-x'.*no GPU is '7'"),
         ([{"device": "0", "mig": {"mode": "enabled"}, "mps": [{"name": "a"}]}], "leave one of them out"),
@@ -63,12 +63,12 @@ def test_cards_that_get_the_same_instances_are_one_request() -> None:
         ),
     ],
 )
-def test_what_contradicts_itself_is_refused(rows: list[dict[str, Any]], words: str) -> None:
-    with pytest.raises(Refusal, match=words):
+def test_contradicting_rows_are_refused(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
         read(*rows)
 
 
-# The table of modes: what each may be used for, and what it is told of where it does not fit.
+# Ways of sharing that do not fit, with the better choice.
 UNFIT = [
     (H200, {"users": "strangers"}, "divide it with `mig`"),
     (GEFORCE, {"users": "strangers"}, "limit processors and memory of each user by control groups"),
@@ -92,14 +92,14 @@ FIT = [
     (H200, {"users": "team", "jobs": "mixed", "mps": [LIMITED]}),
     (H200, {"users": "team", "jobs": "saturating", "compute_mode": "exclusive_process"}),
     (PASCAL, {"users": "team", "jobs": "small"}),
-    # Nobody said who shares it.
+    # The users are unknown.
     (H200, {}),
     (H200, {"mps": [{"name": "a"}]}),
 ]
 
 
 @pytest.mark.parametrize(("gpu", "entry", "fitting"), UNFIT)
-def test_a_choice_that_does_not_fit_is_told_with_one_that_does(gpu: Gpu, entry: dict[str, Any], fitting: str) -> None:
+def test_unfit_choice_is_reported_with_a_better_one(gpu: Gpu, entry: dict[str, Any], fitting: str) -> None:
     (found,) = sharing.findings([gpu], {gpu.card.uuid: entry})
     assert found["status"] == "warn"
     assert fitting in found["remedy"]
@@ -111,13 +111,13 @@ def test_a_choice_that_fits_passes(gpu: Gpu, entry: dict[str, Any]) -> None:
     assert (found["status"], found["remedy"]) == ("pass", "")
 
 
-def test_the_finding_says_how_the_card_is_shared_and_by_whom() -> None:
+def test_finding_names_the_way_of_sharing_and_the_users() -> None:
     (found,) = sharing.findings([H200], {"GPU-a": {"users": "team", "jobs": "small", "mps": [LIMITED]}})
     assert found["evidence"] == "NVIDIA H200 at 0000:41:00.0: mps for team and small jobs"
     assert sharing.findings([GEFORCE], {"GPU-a": {}}) == []
 
 
-def test_a_v100_is_volta_for_mps_which_k8s_device_plugin_takes_for_older() -> None:
+def test_v100_counts_as_volta_for_mps() -> None:
     v100 = Gpu(CARDS[0], False, (7, 0))
     assert sharing.advise(v100, {"users": "team", "jobs": "small", "mps": [LIMITED]}) == []
     assert sharing.advise(v100, {"users": "team", "jobs": "small"})[0][1] == "give the team a daemon under `mps`"
