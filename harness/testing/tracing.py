@@ -58,6 +58,10 @@ class Recorder:
         if isinstance(collector, pytest.Module):
             self.trace.enter(collector.path)
 
+    def pytest_collectreport(self) -> None:
+        # What follows may load the conftest.py of another directory.
+        self.trace.test = ""
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self.trace.enter(item.path)

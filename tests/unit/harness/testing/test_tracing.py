@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from harness.sandbox.lab import ROOT
-from harness.testing.tracing import Trace
+from harness.testing.tracing import Recorder, Trace
 
 
 def test_files_of_the_checkout_are_recorded_by_test() -> None:
@@ -23,3 +23,11 @@ def test_files_of_the_checkout_are_recorded_by_test() -> None:
     assert trace.reads == {
         "tests/unit/test_a.py": {"docs/samba.md", "plugins/modules/samba_plan.py", "roles/ssh/README.md"}
     }
+
+
+def test_what_follows_the_collection_of_a_test_is_not_its_own() -> None:
+    recorder = Recorder()
+    recorder.trace.enter(ROOT / "tests/unit/test_a.py")
+    recorder.pytest_collectreport()
+    recorder.trace.hear("open", (f"{ROOT}/tests/unit/support/ssh.py", "r", 0))
+    assert recorder.trace.reads == {}
