@@ -10,9 +10,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import KEYS, merge, not_seen, parse
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import KEYS, parse, recorded
 
 
 class ActionModule(ActionBase):
@@ -42,15 +40,7 @@ class ActionModule(ActionBase):
         if not isinstance(findings, list):
             raise AnsibleActionFail("findings must be a list of findings.")
         try:
-            recorded = [parse(finding) for finding in findings]
+            parsed = [parse(finding) for finding in findings]
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from error
-        role = self._task._role
-        if self._task.check_mode and role and changes(task_vars or {}, short_role(role.get_name())):
-            recorded = [not_seen(finding) for finding in recorded]
-        earlier = (task_vars or {}).get("ansible_facts", {}).get("rigwright_findings", [])
-        return {
-            "changed": False,
-            "findings": recorded,
-            "ansible_facts": {"rigwright_findings": merge(earlier, recorded)},
-        }
+        return recorded(parsed, self._task, task_vars or {})

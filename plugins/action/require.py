@@ -6,34 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-
-_TYPES: dict[str, type] = {"ok": bool, "variable": str, "problem": str, "remedy": str}
-
-
-def unmet(that: object) -> list[str]:
-    """Return a line for each requirement that is not met.
-
-    Raises ValueError for a list that is not one of requirements. No value of a variable is ever shown: it may be secret.
-    """
-    if not isinstance(that, list):
-        raise ValueError("that must be a list of requirements")
-    for number, requirement in enumerate(that, start=1):
-        if not isinstance(requirement, Mapping) or requirement.keys() != _TYPES.keys():
-            raise ValueError(f"requirement {number} of that must have exactly the keys {', '.join(_TYPES)}")
-        for key, type_ in _TYPES.items():
-            if not isinstance(requirement[key], type_):
-                kind = "boolean" if type_ is bool else "string"
-                raise ValueError(f"{key} of requirement {number} of that must be a {kind}")
-    return [
-        f"{requirement['variable']}: {requirement['problem'].rstrip('.')}; {requirement['remedy'].rstrip('.')}."
-        for requirement in that
-        if not requirement["ok"]
-    ]
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
 
 
 class ActionModule(ActionBase):
@@ -44,9 +21,9 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec={"that": {"type": "raw", "required": True}})
         try:
-            lines = unmet(arguments["that"])
+            message = refusal(arguments["that"])
         except ValueError as error:
             raise AnsibleActionFail(f"{error}.") from error
-        if lines:
-            return {"failed": True, "changed": False, "msg": "\n".join(["The request is refused:", *lines])}
+        if message:
+            return {"failed": True, "changed": False, "msg": message}
         return {"changed": False}

@@ -48,57 +48,9 @@ _value:
   elements: dict
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-
-def port_requirements(
-    wanted: Mapping[str, int | Sequence[int]], listeners: Sequence[Mapping[str, Any]], unit: str, protocol: str = "tcp"
-) -> list[dict[str, Any]]:
-    """Return requirements for each variable: its ports are valid, free, and requested once."""
-    holders: dict[int, set[str]] = {}
-    for listener in listeners:
-        if listener["protocol"] == protocol and listener["unit"] != unit:
-            # A process outside of this container is not visible.
-            holders.setdefault(listener["port"], set()).add(listener["process"] or "an unknown program")
-    ports = {name: [value] if isinstance(value, int) else list(value) for name, value in wanted.items()}
-    requested = [port for values in ports.values() for port in values]
-    return [
-        requirement for name, values in ports.items() for requirement in _of(name, values, requested, holders, protocol)
-    ]
-
-
-def _of(
-    name: str, ports: list[int], requested: list[int], holders: Mapping[int, set[str]], protocol: str
-) -> list[dict[str, Any]]:
-    impossible = sorted({port for port in ports if not 1 <= port <= 65535})
-    twice = sorted({port for port in ports if requested.count(port) > 1})
-    taken = sorted({port for port in ports if port in holders})
-    programs = sorted({holder for port in taken for holder in holders[port]})
-    return [
-        {
-            "ok": not impossible,
-            "variable": name,
-            "problem": f"is not a {protocol.upper()} port: {_joined(impossible)}",
-            "remedy": "choose one from 1 to 65535",
-        },
-        {
-            "ok": not twice,
-            "variable": name,
-            "problem": f"wants port {_joined(twice)}, which is asked for twice",
-            "remedy": "give each listener a port of its own",
-        },
-        {
-            "ok": not taken,
-            "variable": name,
-            "problem": f"wants port {_joined(taken)}, which is taken by {', '.join(programs)}",
-            "remedy": "stop that program, or choose another port",
-        },
-    ]
-
-
-def _joined(ports: list[int]) -> str:
-    return ", ".join(map(str, ports))
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.ports import port_requirements
 
 
 class FilterModule:

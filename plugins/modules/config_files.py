@@ -9,11 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: config_files
-short_description: Put a set of configuration files in place as one transaction
+short_description: Put a set of configuration files in place, and let units use them, as one transaction
 description:
   - Renders files on the controller, compares them with the target, and puts those that differ in place in one module run.
   - Each staged file can be validated before anything is replaced, and the set as a whole by commands afterwards. If any of them
     fails, every file is restored with its owner, mode and times, and the error shows the output of the command.
+  - Units of O(units) are brought to their state in the same run: those to be stopped before the files change, those to be started after.
+    If a unit does not start with the new files, files and units are as before, and the error has the last lines of the unit's journal.
   - Keeps the first original of each file that it replaces. O(state=absent) restores the originals byte for byte. Leaving a file out
     of the list restores that one.
   - The next run first undoes a run that was interrupted (power cut, C(kill -9), full disk).
@@ -25,6 +27,7 @@ author: The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
   - rigwright.workstation.attributes
   - rigwright.workstation.config_files
+  - rigwright.workstation.systemd_units
 attributes:
   check_mode:
     support: full
@@ -125,6 +128,17 @@ changed_paths:
 removed_paths:
   description: The changed paths that no longer exist.
   returned: always
+  type: list
+  elements: str
+  sample: []
+actions:
+  description: The C(systemctl) verbs that were called, by unit.
+  returned: success
+  type: dict
+  sample: {frps.service: [restart]}
+pending:
+  description: Units that still run with older files because O(units[].may_restart) is V(false).
+  returned: success
   type: list
   elements: str
   sample: []

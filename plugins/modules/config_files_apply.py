@@ -15,6 +15,7 @@ author: The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
   - rigwright.workstation.attributes
   - rigwright.workstation.config_files
+  - rigwright.workstation.systemd_units
 attributes:
   check_mode:
     support: full
@@ -60,7 +61,7 @@ RETURN = r""" # """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_run import run
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configure import run
 
 
 def main() -> None:

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
+
+if TYPE_CHECKING:
+    from ansible.playbook.task import Task
 
 STATUSES = ("pass", "warn", "fail", "skip")
 KEYS = ("id", "status", "evidence", "remedy")
@@ -55,3 +61,16 @@ def not_seen(finding: dict[str, str]) -> dict[str, str]:
 def merge(recorded: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Return *recorded* with *new*: a finding that is recorded again replaces the earlier one."""
     return list({finding["id"]: finding for finding in [*recorded, *new]}.values())
+
+
+def recorded(findings: Sequence[dict[str, str]], task: Task, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a task that records *findings* as facts of the host."""
+    role = task._role
+    if task.check_mode and role and changes(task_vars, role.get_name().rpartition(".")[2]):
+        findings = [not_seen(finding) for finding in findings]
+    earlier = task_vars.get("ansible_facts", {}).get("rigwright_findings", [])
+    return {
+        "changed": False,
+        "findings": list(findings),
+        "ansible_facts": {"rigwright_findings": merge(earlier, findings)},
+    }

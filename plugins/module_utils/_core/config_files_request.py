@@ -33,11 +33,27 @@ FILE: dict[str, t.Any] = {
     "secret": {"type": "bool", "default": False},
     "validate": {"type": "str"},
 }
+UNIT: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
+    "enabled": {"type": "bool"},
+    "restart_on": {"type": "list", "elements": "path", "default": []},
+    "reload_on": {"type": "list", "elements": "path", "default": []},
+    "loaded": {"type": "list", "elements": "path", "default": []},
+    "may_restart": {"type": "bool", "default": True},
+    "validate": {"type": "str"},
+}
+UNITS: dict[str, t.Any] = {
+    "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
+    "changed_paths": {"type": "list", "elements": "path", "default": []},
+    "settle": {"type": "float", "default": 1.0},
+}
 SET: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
     "checks": {"type": "list", "elements": "str", "default": []},
+    **UNITS,
 }
 
 

@@ -65,8 +65,10 @@ class ConfigFiles:
                 if transaction.due:
                     with self._recovered_at_boot(transaction):
                         self._apply(transaction)
-                elif self.recovered:
-                    boot.disarm()
+                else:
+                    if self.recovered:
+                        boot.disarm()
+                    self._use()
                 return self._result(transaction.steps)
         finally:
             for kept in self.store.rescued:
@@ -112,9 +114,11 @@ class ConfigFiles:
             transaction.stage()
             for step in transaction.steps:
                 self._validate(step, new_name(step.path))
+            self._make_way()
             transaction.commit()
             if transaction.steps:
                 self._check()
+            self._use()
             _ignore_signals()
             if _signals:
                 raise CheckFailed(f"ended by signal {_signals[0]}")
@@ -122,11 +126,21 @@ class ConfigFiles:
         except BaseException:
             _ignore_signals()
             transaction.rollback()
+            self._use_old()
             raise
         for kept in transaction.edited:
             self.module.warn(
                 f"The original of a file that was edited by hand was restored; the edited one is kept as {kept}"
             )
+
+    def _make_way(self) -> None:
+        """Stop what must not run while the files change."""
+
+    def _use(self) -> None:
+        """Let services use the files."""
+
+    def _use_old(self) -> None:
+        """Let services use the files of before again, which are back in place."""
 
     def _rehearse(self, steps: t.Sequence[Step]) -> None:
         """Validate in check mode, in a private directory and with installed programs: a fresh host does not have them yet."""
@@ -187,13 +201,3 @@ _signals: list[int] = []
 def _interrupt(number: int, _frame: object) -> t.NoReturn:
     _signals.append(number)
     raise CheckFailed(f"ended by signal {number}")
-
-
-def run(module: AnsibleModule) -> None:
-    """Put the files of a set in place, or say why not, and end the module."""
-    try:
-        module.exit_json(**ConfigFiles(module).run())
-    except (Refused, CheckFailed) as error:
-        module.fail_json(msg=f"{error}. Nothing was changed.")
-    except OSError as error:
-        module.fail_json(msg=f"{error.filename or ''}: {error.strerror}. Every file is as it was before.")

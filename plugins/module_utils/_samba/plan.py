@@ -13,6 +13,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
     checks,
     config,
@@ -21,9 +22,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba impor
     users,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as host
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import ports, systemd
 
 ROOT = "/"
+# Of WS-Discovery, by which Windows finds hosts.
+DISCOVERY_PORT = 3702
 BEFORE = "/var/lib/rigwright_samba/before.json"
 TESTPARM = "/usr/bin/testparm"
 SMBD = "/usr/sbin/smbd"
@@ -35,13 +38,12 @@ TEXT_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 class Planner:
     """One request, with the facts of the host."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+    def __init__(self, module: AnsibleModule, request: dict[str, t.Any]) -> None:
         self.module = module
-        # The users come as JSON, a list of dictionaries; the role's argument spec has checked their keys.
-        self.params: dict[str, t.Any] = {**module.params, "users": json.loads(module.params["users"])}
+        self.params = request
         self.host = host.Host(ROOT)
         self.installed = os.path.exists(TESTPARM) and os.path.exists(SMBD)
-        self.planned: dict[str, t.Any] = module.params["planned"] if module.check_mode else {}
+        self.planned: dict[str, t.Any] = request["planned"]
         self.coming = [row["target"] for row in self.planned.get("mounts") or []]
         self.networks = checks.networks_of(self.params)
 
@@ -55,7 +57,7 @@ class Planner:
         texts = self._texts(mounts)
         # What is wrong by itself is not tried: testparm would only say so again.
         facts = self._facts(mounts, "".join(texts) if not wrong else "")
-        wrong += checks.problems_on_host(self.params, facts) if present else []
+        wrong += [*checks.problems_on_host(self.params, facts), *self._port_problems(windows)] if present else []
         recorded = self._before_on_record()
         before = recorded or (self._before_now() if present else None)
         wanted = self._directories(mounts, facts.real) if present else []
@@ -193,6 +195,13 @@ class Planner:
         wanted = directories.wanted_of(entries, self.planned.get("groups") or [])
         plan = directories.plan(directories.read_all(wanted, record), wanted, record)
         return bool(plan.states) or plan.record != record
+
+    def _port_problems(self, windows: bool) -> list[Problem]:
+        listeners, unit = self.params["listeners"], self.params["discovery_unit"]
+        found = ports.port_requirements({"samba_port": self.params["port"]}, listeners, host.SMBD)
+        if windows:
+            found += ports.port_requirements({"samba_discovery": DISCOVERY_PORT}, listeners, unit, "udp")
+        return [row for row in found if not row["ok"]]
 
     def _missing(self, windows: bool, macos: bool) -> list[str]:
         packages = self.params["packages"]

@@ -35,22 +35,44 @@ START_SECONDS = 90
 JOURNAL_LINES = 15
 
 
-class Units:
-    """The units of one run."""
+class UnitFailed(Exception):
+    """A unit cannot be brought to its state."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+
+class Units:
+    """The units of one run.
+
+    :param coming: paths that check mode did not change.
+    """
+
+    def __init__(
+        self,
+        module: AnsibleModule,
+        units: list[dict[str, t.Any]],
+        settle: float = 1.0,
+        secrets: t.Sequence[str] = (),
+        coming: t.Sequence[str] = (),
+    ) -> None:
         self.module = module
-        self.units: list[dict[str, t.Any]] = module.params["units"]
-        self.names = [unit["name"] for unit in self.units]
+        self.units = units
+        self.names = [unit["name"] for unit in units]
+        self.settle = settle
+        self.secrets = secrets
+        self.coming = coming if module.check_mode else []
         # Paths that a unit would have to be restarted for, and was not.
         self.held_back: dict[str, list[str]] = {}
-        self.secrets: list[str] = module.params["secrets"]
+        # The status before the run and the verbs that were called, which `restore` reverts.
+        self.before: dict[str, Status] = {}
+        self.called: dict[str, list[str]] = {}
 
     def run(self) -> dict[str, t.Any]:
-        status = self._status()
-        if not self.module.check_mode and any(needs_daemon_reload(unit_status) for unit_status in status.values()):
-            self._systemctl("daemon-reload")
-            status = self._status()
+        """Bring the units to their state.
+
+        :raises UnitFailed: a unit cannot be brought to it; call ``restore`` once the files are as before.
+        """
+        if not self.units:
+            return {"changed": False, "actions": {}, "pending": [], "diff": {"before": "", "after": ""}}
+        status = self.before = self._reloaded_status()
         watched = {
             unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]}
             for unit in self.units
@@ -72,14 +94,36 @@ class Units:
             "diff": _diff(self.units, status, actions),
         }
 
+    def restore(self) -> list[str]:
+        """Bring the units to the status before the run, with the files of that time; return those that do not run again."""
+        if not self.called:
+            return []
+        if any(needs_daemon_reload(unit_status) for unit_status in self._status().values()):
+            self._call("daemon-reload")
+        for name, verbs in reversed(self.called.items()):
+            self._call("reset-failed", name)
+            if {"enable", "disable"} & set(verbs):
+                self._call("disable" if "enable" in verbs else "enable", name)
+            if {"start", "restart", "reload", "stop"} & set(verbs):
+                self._call("restart" if self.before[name].running else "stop", name)
+        running = [name for name in self.called if self.before[name].running]
+        status = self._wait_until_up(running) if running else {}
+        return [name for name in running if not status[name].running]
+
+    def _reloaded_status(self) -> dict[str, Status]:
+        status = self._status()
+        if not self.module.check_mode and any(needs_daemon_reload(unit_status) for unit_status in status.values()):
+            self._systemctl("daemon-reload")
+            status = self._status()
+        return status
+
     def _plan(self, unit: dict[str, t.Any], status: Status, watched: dict[str, Watched]) -> list[str]:
         name = unit["name"]
         if unit["state"] == "started" and status.load == "masked":
-            self.module.fail_json(msg=f"{name} is masked: run `systemctl unmask {name}` if it should run here")
+            raise UnitFailed(f"{name} is masked: run `systemctl unmask {name}` if it should run here")
         if unit["state"] == "started" and status.load == "not-found" and not self.module.check_mode:
-            self.module.fail_json(msg=f"there is no unit {name}: install what provides it")
-        coming = self.module.params["changed_paths"] if self.module.check_mode else []
-        found = stale(status, watched, self._loaded(name, status), coming)
+            raise UnitFailed(f"there is no unit {name}: install what provides it")
+        found = stale(status, watched, self._loaded(name, status), self.coming)
         changed = [path for path in found if path not in unit["loaded"]]
         restart_for = [path for path in changed if path in unit["restart_on"]]
         reload_for = [path for path in changed if path in unit["reload_on"]]
@@ -96,18 +140,18 @@ class Units:
         return {name: Status.of(properties) for name, properties in shown.items()}
 
     def _validate(self, unit: dict[str, t.Any]) -> None:
-        coming = self.module.check_mode and self.module.params["changed_paths"]
-        if not unit["validate"] or coming:
+        if not unit["validate"] or self.coming:
             return
         code, out, err = self.module.run_command(shlex.split(unit["validate"]), environ_update={"LC_ALL": "C.UTF-8"})
         if code != 0:
-            self.module.fail_json(
-                msg=f"{unit['name']} goes on as it is: what it would load now is refused by `{unit['validate']}` "
+            raise UnitFailed(
+                f"{unit['name']} goes on as it is: what it would load now is refused by `{unit['validate']}` "
                 f"(exit status {code}): {self._shown(err.strip() or out.strip())}"
             )
 
     def _act(self, name: str, verbs: list[str]) -> None:
         for verb in verbs:
+            self.called.setdefault(name, []).append(verb)
             if verb in ("start", "restart"):
                 # Without this, systemd refuses the fourth start of docker within a minute (StartLimitBurst=).
                 self._call("reset-failed", name)
@@ -120,7 +164,7 @@ class Units:
         if not names:
             return
         before = self._wait_until_up(names)
-        time.sleep(self.module.params["settle"])
+        time.sleep(self.settle)
         after = self._status()
         for name in names:
             done = after[name].oneshot and after[name].active == "inactive"
@@ -154,11 +198,11 @@ class Units:
                 with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump({"invocation": status[name].invocation, "loaded": loaded}, file)
 
-    def _fail(self, name: str, message: str) -> None:
+    def _fail(self, name: str, message: str) -> t.NoReturn:
         _code, journal, _err = self.module.run_command(
             ["journalctl", f"--unit={name}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
         )
-        self.module.fail_json(msg=self._shown(f"{message}. Its journal ends with:\n{journal.strip()}"))
+        raise UnitFailed(self._shown(f"{message}. Its journal ends with:\n{journal.strip()}"))
 
     def _shown(self, text: str) -> str:
         """Return output of a program without secrets: services print their arguments and settings."""
@@ -167,7 +211,7 @@ class Units:
     def _systemctl(self, *arguments: str) -> str:
         code, out, err = self._call(*arguments)
         if code != 0:
-            self.module.fail_json(msg=f"`systemctl {arguments[0]}` failed: {err.strip()}")
+            raise UnitFailed(f"`systemctl {arguments[0]}` failed: {err.strip()}")
         return out
 
     def _call(self, *arguments: str) -> tuple[int, str, str]:
@@ -189,5 +233,10 @@ def _diff(units: list[dict[str, t.Any]], status: dict[str, Status], actions: dic
 
 def run(module: AnsibleModule) -> None:
     """Bring the units to their state and end the module."""
+    params = module.params
+    units = Units(module, params["units"], params["settle"], params["secrets"], params["changed_paths"])
     with module_lock(module, "systemd_units"):
-        module.exit_json(**Units(module).run())
+        try:
+            module.exit_json(**units.run())
+        except UnitFailed as error:
+            module.fail_json(msg=str(error))

@@ -17,8 +17,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_plan
 
+from tests.unit.support.plan import run_plan
+
 Run = Callable[..., dict[str, Any]]
 PACKAGES = {"server": ["samba"], "windows": ["wsdd2"], "macos": ["avahi-daemon"], "hashes": ["python3-samba"]}
+CONTEXT: dict[str, Any] = {"packages": PACKAGES, "discovery_unit": "wsdd2.service", "listeners": []}
 UNITS = """\
 Id={0}
 Names={0}
@@ -77,9 +80,10 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def plan(run_module: Run, host: Host) -> Run:
     def run(users: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
         listed = [{"name": "alice", "password": "correct-horse"}] if users is None else users
-        request = {"allowed_roots": [str(host.root)], "packages": PACKAGES, **more}
+        request = {"allowed_roots": [str(host.root)], **more}
         request.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
-        return run_module(samba_plan, users=json.dumps(listed), **request)
+        planned = request.pop("planned", {})
+        return run_plan(run_module, samba_plan, {**CONTEXT, "planned": planned}, users=listed, **request)
 
     return run
 

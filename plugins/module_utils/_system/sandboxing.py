@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check the sandboxing of units with systemd-analyze."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+
+# Exposure below which a unit counts as sandboxed.
+LIMIT = 2.5
+
+
+def check(run: t.Callable[..., t.Any], role: str, units: t.Sequence[str]) -> Finding:
+    """Return the finding on the units of a role."""
+    _status, output, _error = run(
+        ["systemd-analyze", "security", "--no-pager", *units], environ_update={"LC_ALL": "C.UTF-8"}
+    )
+    exposures = re.findall(r"level for (\S+): ([0-9.]+)", output)
+    sandboxed = [unit for unit, exposure in exposures if float(exposure) < LIMIT]
+    shown = ", ".join(" ".join(row) for row in exposures) or "systemd-analyze reported none"
+    return finding(
+        f"{role}.confinement",
+        "pass" if len(sandboxed) == len(units) else "warn",
+        f"exposure by systemd-analyze security: {shown}",
+        "check the drop-ins under /etc/systemd/system/<unit>.d",
+    )

@@ -1,0 +1,61 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name (plugins/action/plan.py).
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan
+short_description: Plan the calling role on the host, and refuse a request that cannot be met
+version_added: 0.2.0
+author: The Rigwright engineers (@rigwright)
+description:
+  - Takes the variables of the calling role that its C(meta/argument_specs.yml) declares, validates and converts them, and fills defaults.
+    No other declaration of these options exists.
+  - Starts C(<role>_plan) once on the host. Options with C(no_log), and options that contain one, reach it as one opaque value.
+  - Refuses all problems at once, before anything changes, as M(rigwright.workstation.require) does.
+  - A plan that was made with secrets is not shown, not even with C(-vvv).
+extends_documentation_fragment:
+  - rigwright.workstation.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - What earlier roles of the run would make counts as there.
+  diff_mode:
+    support: none
+options:
+  context:
+    description: What the plan needs besides the options of the role, such as names of packages and units of the platform.
+    type: dict
+    default: {}
+  requirements:
+    description: More requirements, as M(rigwright.workstation.require) takes them.
+    type: list
+    elements: dict
+    default: []
+  refuse:
+    description: With V(false), problems are returned and refuse nothing.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Plan Samba (in the role samba)
+  rigwright.workstation.plan:
+    context: "{{ __samba_context }}"
+  register: __samba_plan
+"""
+
+RETURN = r"""
+requirements:
+  description: The problems. The rest of the plan depends on the role.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+"""

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Make the request of a role from its argument spec and its variables. Works on the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.parameters import remove_values
+from ansible.module_utils.common.yaml import yaml_load
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role_variables import OTHER_PREFIXES
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+class Invalid(ValueError):
+    """Variables do not fit the argument spec; the text has a line for each."""
+
+
+@cache
+def options_of(role_path: str) -> Options:
+    """Return the options of the entry point ``main`` of a role."""
+    text = Path(role_path, "meta", "argument_specs.yml").read_text(encoding="utf-8")
+    options: Options = yaml_load(text)["argument_specs"]["main"].get("options", {})
+    return options
+
+
+def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the request and its secrets, both by the names of the options without the prefix of the role.
+
+    An option is a secret if it, or an option in it, has ``no_log``.
+
+    :raises Invalid: a value does not fit its option. The text shows no secret.
+    """
+    result = ArgumentSpecValidator(dict(options)).validate(dict(values))
+    if result.error_messages:
+        raise Invalid("\n".join(remove_values(result.error_messages, result._no_log_values)))
+    prefixes = (f"{role}_", *(f"{prefix}_" for prefix, owner in OTHER_PREFIXES.items() if owner == role))
+    request: dict[str, Any] = {}
+    secrets: dict[str, Any] = {}
+    for option, value in result.validated_parameters.items():
+        prefix = next((prefix for prefix in prefixes if option.startswith(prefix)), "")
+        (secrets if _is_secret(options[option]) else request)[option[len(prefix) :]] = value
+    return request, secrets
+
+
+def _is_secret(option: Mapping[str, Any]) -> bool:
+    return option.get("no_log") is True or any(map(_is_secret, (option.get("options") or {}).values()))
