@@ -27,7 +27,7 @@ class Invalid(ValueError):
 def options_of(role_path: str) -> Options:
     """Return the options of the entry point ``main`` of a role."""
     text = Path(role_path, "meta", "argument_specs.yml").read_text(encoding="utf-8")
-    options: Options = yaml_load(text)["argument_specs"]["main"].get("options", {})
+    options: Options = yaml_load(text)["argument_specs"].get("main", {}).get("options", {})
     return options
 
 
@@ -38,6 +38,11 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
 
     :raises Invalid: a value does not fit its option. The text shows no secret.
     """
+    no_dictionary = [name for name in values if name in options and not _can_be_validated(options[name], values[name])]
+    if no_dictionary:
+        raise Invalid(
+            "\n".join(f"{name} is not what its argument spec describes: write a dictionary" for name in no_dictionary)
+        )
     result = ArgumentSpecValidator(dict(options)).validate(dict(values))
     if result.error_messages:
         raise Invalid("\n".join(remove_values(result.error_messages, result._no_log_values)))
@@ -52,3 +57,8 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
 
 def _is_secret(option: Mapping[str, Any]) -> bool:
     return option.get("no_log") is True or any(map(_is_secret, (option.get("options") or {}).values()))
+
+
+def _can_be_validated(option: Mapping[str, Any], value: Any) -> bool:
+    """Return False where ansible-core ends with a TypeError: a number for a dictionary with declared keys."""
+    return not (option.get("type") == "dict" and option.get("options") and isinstance(value, bool | int | float | list))

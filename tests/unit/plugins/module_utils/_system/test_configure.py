@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files and units as one transaction, with a fake systemd whose service reads a real file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_boot, config_files_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd_run
+from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
+
+Run = Callable[..., dict[str, Any]]
+
+
+class FakeService:
+    """The service x: it loads its file when it starts, and ends at once if the file has `bad`."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.state, self.enabled, self.invocation = "inactive", False, 1
+        self.loaded = ""
+        self.verbs: list[str] = []
+
+    def systemctl(self, verb: str, *_names: str) -> tuple[int, str, str]:
+        if verb == "show":
+            return 0, self.show(), ""
+        if verb not in ("reset-failed", "daemon-reload"):
+            self.verbs.append(verb)
+        if verb in ("start", "restart"):
+            text = self.file.read_text() if self.file.exists() else ""
+            self.state = "failed" if "bad" in text else "active"
+            self.loaded, self.invocation = text, self.invocation + 1
+        elif verb == "stop":
+            self.state = "inactive"
+        elif verb in ("enable", "disable"):
+            self.enabled = verb == "enable"
+        return 0, "", ""
+
+    def show(self) -> str:
+        properties = {
+            "Id": "x.service",
+            "Names": "x.service",
+            "LoadState": "loaded",
+            "ActiveState": self.state,
+            "SubState": "",
+            "UnitFileState": "enabled" if self.enabled else "disabled",
+            "NeedDaemonReload": "no",
+            "DropInPaths": "",
+            "InvocationID": self.invocation,
+            "NRestarts": 0,
+            "ActiveEnterTimestamp": time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+            "Type": "simple",
+        }
+        return "\n".join(f"{key}={value}" for key, value in properties.items())
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeService:
+    (tmp_path / "etc").mkdir()
+    found = FakeService(tmp_path / "etc/x.toml")
+
+    def run_command(_module: AnsibleModule, command: list[str], **_options: Any) -> tuple[int, str, str]:
+        if command[0] == "journalctl":
+            return 0, "x: bad line 1", ""
+        return found.systemctl(*command[1:])
+
+    monkeypatch.setattr(AnsibleModule, "run_command", run_command)
+    monkeypatch.setattr(systemd_run, "NOTES", str(tmp_path / "notes"))
+    monkeypatch.setattr(config_files_boot, "ROOT", str(tmp_path / "root"))
+    monkeypatch.setattr(config_files_run, "Store", functools.partial(Store, root=str(tmp_path / "store")))
+    return found
+
+
+@pytest.fixture
+def configure(run_module: Run, service: FakeService) -> Run:
+    def run(text: str, check: bool = False, absent: bool = False, **unit: Any) -> dict[str, Any]:
+        path = str(service.file)
+        service.verbs.clear()
+        return run_module(
+            config_files_apply,
+            check=check,
+            name="x",
+            state="absent" if absent else "present",
+            files=[] if absent else [{"path": path}],
+            contents=json.dumps({"files": {} if absent else {path: text}, "secrets": []}),
+            units=[{"name": "x.service", "enabled": True, "restart_on": [path], **unit}],
+            settle=0,
+        )
+
+    return run
+
+
+def test_files_come_before_the_unit_that_reads_them(configure: Run, service: FakeService) -> None:
+    result = configure("good 1")
+    assert (result["changed_paths"], result["actions"]) == ([str(service.file)], {"x.service": ["enable", "start"]})
+    assert (service.state, service.loaded, service.enabled) == ("active", "good 1", True)
+
+
+def test_the_second_run_calls_nothing(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    result = configure("good 1")
+    assert (result["changed"], service.verbs) == (False, [])
+
+
+def test_a_unit_that_fails_leaves_files_and_unit_as_before(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    result = configure("bad 2")
+    assert result["failed"] and "x: bad line 1" in result["msg"]
+    assert "Files and units are as they were before" in result["msg"]
+    assert (service.file.read_text(), service.state, service.loaded) == ("good 1", "active", "good 1")
+    assert configure("good 1")["changed"] is False
+
+
+def test_a_unit_that_never_ran_is_stopped_and_disabled_again(configure: Run, service: FakeService) -> None:
+    assert configure("bad 1")["failed"]
+    assert (service.file.exists(), service.state, service.enabled) == (False, "inactive", False)
+
+
+def test_a_unit_is_stopped_before_its_files_change(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    seen = []
+    real = service.systemctl
+
+    def systemctl(verb: str, *names: str) -> tuple[int, str, str]:
+        if verb == "stop":
+            seen.append(service.file.read_text())
+        return real(verb, *names)
+
+    service.systemctl = systemctl  # type: ignore[method-assign]
+    result = configure("", absent=True, state="stopped", enabled=False)
+    assert (seen, service.file.exists(), service.enabled) == (["good 1"], False, False)
+    assert result["actions"] == {"x.service": ["stop", "disable"]}
+
+
+def test_check_mode_announces_files_and_verbs_and_calls_none(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    result = configure("good 2", check=True)
+    assert (result["changed"], result["actions"], service.verbs) == (True, {"x.service": ["restart"]}, [])
+    assert service.file.read_text() == "good 1"
+    assert [part["after"] for part in result["diff"]][-1] == "x.service: started (restart)\n"
+
+
+def test_a_restart_that_has_to_wait_is_pending(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    result = configure("good 2", may_restart=False)
+    assert (result["pending"], service.loaded) == (["x.service"], "good 1")

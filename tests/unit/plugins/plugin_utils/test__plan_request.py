@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The request of a role, by the argument specs of all roles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
+    Invalid,
+    options_of,
+    request_of,
+)
+
+from harness.sandbox.lab import ROOT
+
+ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
+# A value of no other type: a list of lists fits none of them.
+WRONG: dict[str, Any] = {"bool": "perhaps", "int": "many", "float": "much", "list": {"a": 1}, "dict": 7}
+USERS = {
+    "samba_users": {
+        "type": "list",
+        "elements": "dict",
+        "options": {"name": {"type": "str", "required": True}, "password": {"type": "str", "no_log": True}},
+    }
+}
+
+
+def options(role: str) -> Mapping[str, Any]:
+    return options_of(str(ROOT / "roles" / role))
+
+
+def choices(role: str) -> Iterator[tuple[str, Any]]:
+    for name, option in options(role).items():
+        for choice in option.get("choices", []):
+            yield name, [choice] if option["type"] == "list" else choice
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_default_is_of_its_type(role: str) -> None:
+    required = {name: "x" for name, option in options(role).items() if option.get("required")}
+    request, secrets = request_of(role, options(role), required)
+    values = {**request, **secrets}
+    for name, option in options(role).items():
+        value = values[name if name in values else name.partition("_")[2]] if name in values else None
+        if "default" in option and value is not None:
+            assert value == option["default"] or isinstance(value, dict | list)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_choice_is_accepted_and_no_other(role: str) -> None:
+    for name, choice in choices(role):
+        request_of(role, options(role), {name: choice})
+        with pytest.raises(Invalid, match=name):
+            request_of(role, options(role), {name: ["no-such"] if isinstance(choice, list) else "no-such"})
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_wrong_type_is_refused_by_name(role: str) -> None:
+    for name, option in options(role).items():
+        if option.get("type", "str") in WRONG and "choices" not in option:
+            with pytest.raises(Invalid, match=name):
+                request_of(role, options(role), {name: WRONG[option["type"]]})
+
+
+def test_values_are_converted_and_prefixes_removed() -> None:
+    spec = {"x_port": {"type": "int"}, "x_on": {"type": "bool"}, "other": {"type": "list", "elements": "int"}}
+    request, secrets = request_of("x", spec, {"x_port": "22", "x_on": "yes", "other": ["1"]})
+    assert (request, secrets) == ({"port": 22, "on": True, "other": [1]}, {})
+
+
+def test_xrdp_has_a_second_prefix() -> None:
+    spec = {"remote_desktop_users": {"type": "list"}, "xrdp_port": {"type": "int"}}
+    assert request_of("xrdp", spec, {"remote_desktop_users": ["a"], "xrdp_port": 1})[0] == {"users": ["a"], "port": 1}
+
+
+def test_an_option_with_a_secret_in_it_is_one() -> None:
+    users = [{"name": "alice", "password": "correct-horse"}]
+    request, secrets = request_of("samba", USERS, {"samba_users": users})
+    assert (request, secrets) == ({}, {"users": users})
+
+
+def test_all_problems_are_named_and_no_secret() -> None:
+    values = {"samba_users": [{"name": "alice", "password": {"correct": "horse"}, "pasword": "battery-staple"}]}
+    spec = {**USERS, "samba_port": {"type": "int"}}
+    with pytest.raises(Invalid) as error:
+        request_of("samba", spec, {**values, "samba_port": "many"})
+    assert "samba_port" in str(error.value) and "pasword" in str(error.value)
+    assert "staple" not in str(error.value)
+
+
+def test_the_request_is_json(tmp_path: Path) -> None:
+    for role in ROLES:
+        required = {name: "x" for name, option in options(role).items() if option.get("required")}
+        json.dumps(request_of(role, options(role), required))
