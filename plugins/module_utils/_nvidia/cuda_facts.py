@@ -32,12 +32,6 @@ ENVIRONMENT = "/etc/environment"
 # The directories that packages are unpacked to, and apt's cache.
 PATHS = ("/usr/local", "/opt", "/var/cache/apt")
 
-# Another place of NVIDIA's repositories, as modules take it: `url`, and by directory the checksums of its keyring packages.
-REPOSITORY_OPTIONS: dict[str, dict[str, t.Any]] = {
-    "url": {"type": "str"},
-    "keyring_sha256": {"type": "dict", "no_log": False},
-}
-
 
 def memory(role: str) -> str:
     """Return the file in which a role keeps the names of the packages that it installed."""

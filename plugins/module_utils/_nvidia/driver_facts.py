@@ -38,7 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.pack
 
 PERSISTENCE_UNITS = [f"{where}/{PERSISTENCE}" for where in ("/usr/lib/systemd/system", "/lib/systemd/system")]
 
-# Options of the module nvidia_driver_plan that are fields of ``Request``.
+# Keys of a request to the module nvidia_driver_plan that are fields of ``Request``.
 REQUEST = (
     *("source", "branch", "modules", "scope", "gpus", "toolkits", "lock", "interrupt", "ignore_build_failures"),
     *("free_bytes", "host_name"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.apt_transaction import OWN_PREFERENCES
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import MODPROBE
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Change
@@ -16,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 
 ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-driver.sources"
 SETTLE = "rigwright-nvidia-driver.service"
+SETTLE_LINK = f"/etc/systemd/system/multi-user.target.wants/{SETTLE}"
 PERSISTENCE, FABRIC = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
 PERSISTENCE_DROP_INS = f"/etc/systemd/system/{PERSISTENCE}.d"
 # unattended-upgrades skips these; its patterns begin at the start of a name. Holds would be enough until a person lifts one.
@@ -113,10 +115,15 @@ def _persistence_start(state: DriverState) -> re.Match[str] | None:
 
 def units(state: DriverState) -> list[dict[str, t.Any]]:
     """Return the units. The daemons run once the driver is loaded: a driver that waits for its reboot has none to serve."""
-    found: list[dict[str, t.Any]] = [{"name": SETTLE, "enabled": True, "state": "stopped"}]
+    found: list[dict[str, t.Any]] = []
     if state.facts["driver"]["matches"] and not state.plan.refused:
         if state.persistence_unit:
             found.append({"name": PERSISTENCE, "enabled": True, "restart_on": [PERSISTENCE_DROP_INS]})
         if state.facts["nvswitch"]:
             found.append({"name": FABRIC, "enabled": True})
     return found
+
+
+def boot_units(tree: Tree) -> list[dict[str, t.Any]]:
+    """Return the unit that checks a driver after a boot, if it is not enabled yet."""
+    return [] if tree.link(SETTLE_LINK) else [{"name": SETTLE, "enabled": True, "state": "stopped"}]

@@ -139,3 +139,17 @@ def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], l
         ),
     ]
     return found + findings(state, None, reboot)
+
+
+def nvidia_smi(outcome: tuple[int, str, str] | None, reboot: t.Sequence[str]) -> dict[str, str]:
+    """Return the finding about the driver as an unprivileged program uses it.
+
+    :param outcome: status and output of ``nvidia-smi``, None without a GPU.
+    """
+    status, output, errors = outcome or (0, "no NVIDIA GPU here", "")
+    return finding(
+        "nvidia_driver.nvidia_smi",
+        "skip" if outcome is None else "pass" if status == 0 else "warn" if reboot else "fail",
+        output or errors or f"nvidia-smi ended with {status} and no output",
+        "reboot if that is due; then look at `journalctl --dmesg` for messages of the module",
+    )

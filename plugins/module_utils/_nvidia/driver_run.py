@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plan the driver of a host, and carry the plan out: what the modules nvidia_driver_plan and nvidia_driver_packages run."""
+"""Plan the driver of a host, and carry the plan out: what nvidia_driver_plan, nvidia_driver_verify and nvidia_driver_packages run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import dataclasses
 import platform
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import repository_at
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_checks import in_use
@@ -20,8 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     read_state,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_files import (
-    ARCHIVE_SOURCE,
     apt_files,
+    boot_units,
     directories,
     modprobe_files,
     persistence_files,
@@ -45,9 +47,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import is_driver
 
+ROLE = "nvidia_driver"
+
 
 def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Return what the module nvidia_driver_plan returns.
+    """Return what the module nvidia_driver_plan returns. The keys that end in ``_due`` say which tasks would change something.
 
     :raises Stuck: the record is damaged.
     """
@@ -62,6 +66,9 @@ def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: b
     if absent:
         problems = [in_use(state.facts, params["interrupt"])] if going or record.replaced else []
         pending = bool(record.baseline or record.brought or record.held)
+    files = _files(tree, run, state, change, params)
+    repository = {} if absent else _repository(plan, params)
+    repository_due = cuda_repository.is_due(run, ROLE, repository)
     return {
         "source": plan.source,
         "branch": plan.branch,
@@ -69,16 +76,19 @@ def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: b
         "scope": plan.scope,
         "reasons": plan.reasons,
         "requirements": problems,
-        "repository": _repository(plan, params),
+        "repository": repository,
+        "repository_due": repository_due,
+        "install_due": pending or repository_due or files["source_due"],
         "change": dataclasses.asdict(change) if change else {},
         "shown": transaction_lines(state, change),
         "going": going,
         "pending": pending,
         "unsettled": record.is_unsettled(state.boot) or bool(unfinished),
         "unfinished": unfinished,
-        **_files(tree, run, state, change, params),
+        **files,
         "initramfs_kernel": initramfs_kernel(tree, state),
         "units": units(state),
+        "boot_units": boot_units(tree),
         "secure_boot": plan.secure_boot,
         "mok_certificate": state.facts["secure_boot"]["certificate"],
         "gpus": len(state.facts["gpus"]),
@@ -99,14 +109,16 @@ def _files(
         if state.built or change:
             files += persistence_files(state)
         modprobe = modprobe_files(state, change, params["module_options"])
-    # A source that is not planned must not exist.
-    wanted = next((row["content"] for row in sources if row["path"] == ARCHIVE_SOURCE), "")
     return {
         "source_files": sources,
-        "source_pending": tree.text(ARCHIVE_SOURCE) != wanted,
+        # A source that is not planned must not exist.
+        "source_due": is_due(tree, f"{ROLE}_source", sources),
         "directories": directories(files),
         "files": files,
+        # The role adds to these files, so that only config_files knows whether the set is as wanted.
+        "files_due": is_due(tree, ROLE) if params["state"] == "absent" else True,
         "modprobe_files": modprobe,
+        "modprobe_due": is_due(tree, f"{ROLE}_modprobe", modprobe),
     }
 
 
@@ -116,7 +128,7 @@ def _repository(plan: Plan, params: t.Mapping[str, t.Any]) -> dict[str, str]:
     if not row or plan.refused:
         return {}
     architecture = row["architectures"].get(platform.machine(), "x86_64")
-    return repository_at(row["directory"], architecture, row["keyring_sha256"], params["repository"])
+    return repository_at(row["directory"], architecture, row["keyring_sha256"], params["repository"] or {})
 
 
 def locked_names(host: Host) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the plan module of a role as the action plan does."""
+"""Run the plan module or the verify module of a role as the actions of these names do."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def run_plan(
     prefix: str = "",
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the plan for these options, which are named without the prefix of the role, and for its defaults."""
-    role = module.__name__.rpartition(".")[2].removesuffix("_plan")
+    """Return the result for these options, which are named without the prefix of the role, and for its defaults."""
+    role = module.__name__.rpartition(".")[2].removesuffix("_plan").removesuffix("_verify")
     specs = options_of(str(ROOT / "roles" / role))
     values = {f"{prefix or role}_{name}": value for name, value in options.items()}
     request, secrets = request_of(role, specs, values)

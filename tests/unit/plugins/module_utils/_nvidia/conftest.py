@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository, driver_change
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_plan import plan_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Record
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
-from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_plan
+from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_plan, nvidia_driver_verify
 
 from tests.unit.plugins.conftest import run_killed, snapshot, synced
 from tests.unit.support.nvidia import hosts as gpu_hosts
@@ -83,5 +84,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]
         return 0, output if line[:2] == ["apt-cache", "policy"] else "", ""
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
-    monkeypatch.setattr(nvidia_driver_plan, "ROOT", str(tmp_path))
+    for module in (nvidia_driver_plan, nvidia_driver_verify, cuda_repository):
+        monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     return lines

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_files import (
     ARCHIVE_SOURCE,
     FABRIC,
     PERSISTENCE,
     PERSISTENCE_DROP_INS,
     SETTLE,
+    SETTLE_LINK,
     apt_files,
+    boot_units,
     directories,
     modprobe_files,
     option_value,
@@ -102,7 +106,16 @@ def test_daemons_run_once_the_driver_is_loaded(see: See) -> None:
         return [row["name"] for row in units(state)]
 
     unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced\n"
-    assert names(see("healthy_workstation", persistence_unit=unit)) == [SETTLE, PERSISTENCE]
-    assert names(see("nouveau_bound", persistence_unit=unit)) == [SETTLE]
+    assert names(see("healthy_workstation", persistence_unit=unit)) == [PERSISTENCE]
+    assert names(see("nouveau_bound", persistence_unit=unit)) == []
     switches = see("healthy_workstation", persistence_unit=unit, facts={"nvswitch": True})
     assert FABRIC in names(switches)
+
+
+def test_check_at_boot_is_enabled_once(tmp_path: Path) -> None:
+    tree = Tree(str(tmp_path))
+    assert boot_units(tree) == [{"name": SETTLE, "enabled": True, "state": "stopped"}]
+    link = Path(tree.at(SETTLE_LINK))
+    link.parent.mkdir(parents=True)
+    link.symlink_to(f"/etc/systemd/system/{SETTLE}")
+    assert boot_units(tree) == []

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.apt_transaction import Simulation
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_findings import (
     findings,
+    nvidia_smi,
     proofs,
     reboot_reasons,
 )
@@ -102,3 +103,30 @@ def test_without_a_gpu_nothing_is_proven(see: See) -> None:
 
 def test_unlocked_driver_passes_without_the_lock(see: See) -> None:
     assert statuses(proofs(see("healthy_workstation"), None, [], lock=False))["locked"] == "skip"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reboot", "status", "evidence"),
+    [
+        (None, [], "skip", "no NVIDIA GPU here"),
+        ((0, "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)", ""), [], "pass", "GPU 0: NVIDIA H100 PCIe (UUID: GPU-1)"),
+        (
+            (18, "", "Failed to initialize NVML: Driver/library version mismatch"),
+            [],
+            "fail",
+            "Failed to initialize NVML: Driver/library version mismatch",
+        ),
+        (
+            (127, "", "runuser: failed to execute nvidia-smi: No such file or directory"),
+            ["nouveau is loaded"],
+            "warn",
+            "runuser: failed to execute nvidia-smi: No such file or directory",
+        ),
+        ((9, "", ""), [], "fail", "nvidia-smi ended with 9 and no output"),
+    ],
+)
+def test_what_nvidia_smi_prints_for_an_unprivileged_user(
+    outcome: tuple[int, str, str] | None, reboot: list[str], status: str, evidence: str
+) -> None:
+    found = nvidia_smi(outcome, reboot)
+    assert (found["status"], found["evidence"]) == (status, evidence)
