@@ -226,7 +226,12 @@ from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO, CondaError
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import parse_request
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import check_place, run, unsolved
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import (
+    check_place,
+    explain,
+    run,
+    unsolved,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -272,20 +277,11 @@ def main() -> None:
             respawn_where_needed(module, unsolved(parse_request(params, store.names, driver), store))
         with module_lock(module, "conda_environment", wait=3600):
             result, warnings = run(parse_request(params, store.names, driver), store, params, module.check_mode)
-    except CondaError as error:
-        module.fail_json(msg=f"{_sentence(str(error))} Every environment is as it was.")
-    except OSError as error:
-        module.fail_json(
-            msg=f"The environments below {params['root']} cannot be installed: {error}."
-            " Correct that and run again; the environments in use are complete."
-        )
+    except (CondaError, OSError) as error:
+        module.fail_json(msg=explain(error, params["root"]))
     for warning in warnings:
         module.warn(warning)
     module.exit_json(**result)
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:].rstrip(".") + "."
 
 
 def respawn_where_needed(module: AnsibleModule, names: list[str]) -> None:

@@ -226,3 +226,14 @@ def run(
     ]
     diff = {"before": before, "after": after}
     return {"changed": changed, "environments": outcome, "drift": drift, "diff": diff}, warnings
+
+
+def explain(error: CondaError | OSError, root: str) -> str:
+    """Return the message for a request that is refused, or that a disk or a network prevents."""
+    if isinstance(error, CondaError):
+        text = str(error)
+        return f"{text[0].upper()}{text[1:].rstrip('.')}. Every environment is as it was."
+    return (
+        f"The environments below {root} cannot be installed: {error}."
+        " Correct that and run again; the environments in use are complete."
+    )

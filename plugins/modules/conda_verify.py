@@ -1,0 +1,89 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: conda_verify
+short_description: Verify conda environments by using them (internal to the role conda)
+description:
+  - Internal to the role P(rigwright.workstation.conda#role), whose argument spec describes the request. Called by
+    M(rigwright.workstation.verify). Changes nothing.
+  - Compares the environments with the request file by file, as M(rigwright.workstation.conda_environment) does in check mode, and uses
+    each in a login shell of an account that may change nothing.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.plan
+requirements:
+  - py-rattler, in C(/opt/rigwright/python), where an environment has to be solved
+"""
+
+EXAMPLES = r"""
+- name: Verify the environments
+  rigwright.workstation.verify:
+    context:
+      environments: "{{ __conda_request.environments }}"
+      channel_alias: "{{ __conda_channel_alias }}"
+      program: "{{ lookup('ansible.builtin.file', 'use_environments.sh') }}"
+"""
+
+RETURN = r""" # """
+
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.respawn import has_respawned, respawn_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler, verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import parse_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import (
+    check_place,
+    explain,
+    run,
+    unsolved,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
+
+NOTHING: dict[str, t.Any] = {"environments": {}, "drift": []}
+
+
+def compare(module: AnsibleModule, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return what conda_environment does in check mode. Starts the module again where that needs py-rattler, and then does not return.
+
+    :raises CondaError: the request is refused, or cannot be solved.
+    """
+    store = Store(params["root"], module.run_command)
+    check_place(params, store)
+    driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
+    if not rattler.is_available() and unsolved(parse_request(params, store.names, driver), store):
+        if os.path.exists(params["python"]) and not has_respawned():
+            respawn_module(params["python"])
+        return NOTHING
+    result, warnings = run(parse_request(params, store.names, driver), store, params, check_mode=True)
+    for warning in warnings:
+        module.warn(warning)
+    return result
+
+
+def main() -> None:
+    module, request = role_module()
+    result, error = NOTHING, ""
+    try:
+        result = compare(module, verify.options(request))
+    except (CondaError, OSError) as problem:
+        error = explain(problem, request["prefix"])
+    outcome = verify.use(client_runner(module), request)
+    module.exit_json(changed=False, findings=[verify.environments(result, error), verify.users(outcome, request)])
+
+
+if __name__ == "__main__":
+    main()
