@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository, driver_change
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import (
+    cuda_repository,
+    cudnn_apply,
+    driver_change,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_plan import plan_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Record
@@ -23,6 +27,7 @@ from tests.unit.support.nvidia import hosts as gpu_hosts
 from tests.unit.support.nvidia.driver_states import See
 from tests.unit.support.nvidia.machine import OLD, Machine
 from tests.unit.support.nvidia.roots import Root
+from tests.unit.support.nvidia.toolkit_host import ToolkitHost
 
 __all__ = ["run_killed", "snapshot", "synced"]
 
@@ -49,6 +54,15 @@ def gather(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
+
+
+@pytest.fixture
+def toolkit_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolkitHost:
+    """Return a host for the plans of CUDA and cuDNN."""
+    for module in (cuda_repository, cudnn_apply):
+        monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    return ToolkitHost(tmp_path)
 
 
 @pytest.fixture
