@@ -28,6 +28,7 @@ SECRET = re.compile(r"(password|passphrase|secret|token|nt_hash|private_key)$")
 DOWNLOADS = {
     "cuda_repository.py": "the SHA-256 of NVIDIA's keyring package",
     "gpu_toolkit_facts.py": "an index of versions: read, never installed",
+    "mirror_verify.py": "the heads of pages: whether they come, nothing else",
     "release_run.py": "the SHA-256 of the archive",
     "repository_key.py": "the full fingerprints of the key",
 }
