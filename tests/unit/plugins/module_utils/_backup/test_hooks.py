@@ -34,7 +34,7 @@ def test_what_is_of_another_kind_is_not_shown_either(jobs: object) -> None:
     assert "hunter2" not in json.dumps(backup_commands(jobs, "/etc/x")["jobs"])
 
 
-def test_a_command_of_another_kind_is_refused_without_its_content() -> None:
+def test_an_invalid_command_is_refused_without_its_content() -> None:
     found = backup_commands([{"name": "a", "post": [{"command": "mysql -phunter2"}]}], "/etc/x")
     assert [row["variable"] for row in found["requirements"]] == ["backup_jobs"] and found["files"] == []
     assert "hunter2" not in json.dumps(found)

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.direct
 
 
 def tree(top: Path, *names: str, text: str = "new") -> Path:
-    """Files, and directories where a name ends with a slash."""
+    """Create files, and directories where a name ends with a slash."""
     top.mkdir(exist_ok=True)
     for name in names:
         (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def test_a_directory_that_was_asked_for_becomes_what_it_was(tmp_path: Path) -> N
     os.setxattr(source / "home/a", "user.comment", b"kept")
     move(source, target, overwrite=True, wanted="/home/a")
     found = [(target / name).stat() for name in ("home", "home/a")]
-    assert [(one.st_mode & 0o777, int(one.st_mtime)) for one in found] == [(0o755, 0o755), (0o700, 0o700)]
+    assert [(status.st_mode & 0o777, int(status.st_mtime)) for status in found] == [(0o755, 0o755), (0o700, 0o700)]
     assert os.getxattr(target / "home/a", "user.comment") == b"kept"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How restic is called: what stands in its arguments, what in its environment, and that it ends when it has to."""
+"""How restic is called: its arguments, its environment, and that it ends when it has to."""
 
 from __future__ import annotations
 
@@ -32,24 +32,20 @@ def imitated(folder: Path, script: str, version: tuple[int, ...] = (0, 18)) -> R
     return Restic(str(program), version, Repository("nas", str(folder)))
 
 
-def test_no_secret_stands_in_the_arguments_nor_in_an_environment_that_can_be_files(folder: Path) -> None:
+def test_no_secret_is_in_arguments_or_environment(folder: Path) -> None:
     done = imitated(folder, 'echo "$@"; env').run("backup", "/home")
     assert PASSWORD not in done.out and "of-rest" not in done.out
     assert f"RESTIC_PASSWORD_FILE={folder}/nas.password" in done.out and "AWS_KEY=x" in done.out
 
 
-def test_root_gives_secrets_to_the_owner_of_a_repository_by_environment_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_passes_secrets_by_environment_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     restic = Restic("restic", (0, 18), Repository("nas", str(folder)), user="nobody")
     command, environment = restic.command("backup"), restic.environment()
     assert command[0] == "setpriv" and "--reuid=nobody" in command and "--ambient-caps=+dac_read_search" in command
     assert PASSWORD not in " ".join(command) and environment["RESTIC_PASSWORD"] == PASSWORD
 
 
-def test_old_versions_are_run_again_while_the_repository_is_locked(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_versions_are_run_again_while_it_is_locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_AGAIN_S", 0.1)
     script = f'cd {folder}; echo x >> tries; [ $(wc -l < tries) -ge 3 ] && exit 0; echo "repository is already locked by PID 1" >&2; exit 1'
     assert judge(imitated(folder, script, (0, 14)).run("prune", retry_lock_s=60)).ok
@@ -73,7 +69,7 @@ def test_a_flood_of_words_keeps_its_beginning_and_its_end(folder: Path, monkeypa
 
 
 @pytest.mark.parametrize("how", ["on_line", "on_block"])
-def test_who_fails_at_what_restic_tells_fails_the_run_and_does_not_stop_it(folder: Path, how: str) -> None:
+def test_an_error_in_a_callback_fails_the_run_at_its_end(folder: Path, how: str) -> None:
     restic = imitated(folder, f"seq 1000000; touch {folder}/ended")
 
     def take(piece: object) -> None:
@@ -101,7 +97,7 @@ def test_all_that_restic_has_said_is_taken_however_slowly(
 
 def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
     (folder / "nas.address").write_text("sftp://me@nas:2222//backup\n")
-    words = Repository("nas", str(folder), ssh=True).ssh_command()
+    command = Repository("nas", str(folder), ssh=True).ssh_command()
     for part in (
         "ssh me@nas -p 2222",
         f"-i {folder}/nas.ssh_key",
@@ -109,7 +105,7 @@ def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
         "StrictHostKeyChecking=yes",
         f"UserKnownHostsFile={folder}/nas.known_hosts",
     ):
-        assert part in words
+        assert part in command
     assert running.parse_sftp("sftp:me@nas:/backup") == ("me@nas", "22")
     assert running.parse_sftp("sftp://me@[fd00::1]:2222//backup") == ("me@fd00::1", "2222")
     assert running.parse_sftp("sftp://me:password@nas/backup") == ("", "")

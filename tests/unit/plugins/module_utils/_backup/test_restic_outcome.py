@@ -101,7 +101,7 @@ def test_json_on_stderr_is_words_too() -> None:
     err = json.dumps(
         {"message_type": "exit_error", "code": 1, "message": "Fatal: all source directories/files do not exist"}
     )
-    assert restic.judge(Done(1, "", err)).words == "Fatal: all source directories/files do not exist"
+    assert restic.judge(Done(1, "", err)).message == "Fatal: all source directories/files do not exist"
 
 
 def test_versions_are_read() -> None:
