@@ -24,7 +24,7 @@ CHECKSUMS = depot.STATE / "restic.json"
 
 
 def put() -> None:
-    """Serve both programs from the depot. `restic.json` has the SHA-256 of the restic that was built, not of the publisher's."""
+    """Have the depot serve both. `restic.json` has the SHA-256 of the restic that was built, which is not the publisher's."""
     packed = depot.once(f"restic_{RESTIC}_linux_amd64.bz2", partial(bz2.compress, program().read_bytes(), 1))
     depot.put(f"restic/restic/releases/download/v{RESTIC}", {f"restic_{RESTIC}_linux_amd64.bz2": packed})
     CHECKSUMS.write_text(json.dumps({RESTIC: {"amd64": hashlib.sha256(packed).hexdigest()}}))
@@ -33,7 +33,7 @@ def put() -> None:
 
 
 def program() -> Path:
-    """Return the built restic, to run on this machine: unit tests do (tests/unit/support/backup/hosts.py)."""
+    """Return the built restic for this machine: unit tests run it (tests/unit/support/backup/hosts.py)."""
     name = f"restic_{RESTIC}_linux_amd64"
     depot.once(name, partial(built, "restic", RESTIC))
     (depot.BUILDS / name).chmod(0o755)
@@ -54,6 +54,6 @@ def built(name: str, version: str) -> bytes:
             ) from None
         except subprocess.CalledProcessError:
             raise Refusal(
-                f"go did not build {name} {version}: its output is above; Go 1.25 or newer is needed"
+                f"go did not build {name} {version}: its words are above; Go 1.25 or newer is needed"
             ) from None
         return Path(folder, name).read_bytes()

@@ -58,8 +58,8 @@ def side_by_side(targets: list[Machine], work: Callable[[Machine], Any]) -> None
         list(pool.map(work, targets))
 
 
-def program(target: Machine, text: str) -> str:
-    return target.must(f"rigwright-backup {text}", seconds=120)
+def program(target: Machine, command: str) -> str:
+    return target.must(f"rigwright-backup {command}", seconds=120)
 
 
 def state(target: Machine, verb: str, subject: str) -> dict[str, Any]:
@@ -138,8 +138,8 @@ def test_a_disk_runs_backup_forget_prune_check_and_drill(targets: list[Machine],
         program(target, "run etc")
         last = state(target, "run", "etc")
         assert last["dumps"]["packages"]["kind"] == "ok"
-        for text in ("forget etc", "prune disk", "check disk", "drill etc"):
-            program(target, text)
+        for command in ("forget etc", "prune disk", "check disk", "drill etc"):
+            program(target, command)
         assert state(target, "forget", "etc")["removed"] >= 2
         assert len(json.loads(program(target, "restic disk snapshots --json"))) == 2, (
             "one of the files, one of the dump"
@@ -154,8 +154,8 @@ def test_a_disk_runs_backup_forget_prune_check_and_drill(targets: list[Machine],
 
 def test_a_server_of_sftp_runs_the_same(targets: list[Machine], gateway: Machine, backed_up: BackedUp) -> None:
     def prove(target: Machine) -> None:
-        for text in ("run notes", "forget notes", "prune sftp", "check sftp", "drill notes"):
-            program(target, text)
+        for command in ("run notes", "forget notes", "prune sftp", "check sftp", "drill notes"):
+            program(target, command)
         assert state(target, "drill", "notes")["files"] >= 2
         assert gateway.must(f"ls /home/owner/backup/{target.host.name}/snapshots").split()
 
@@ -180,8 +180,8 @@ def test_root_of_the_machine_cannot_remove_its_backups(
             (f"/{name}/config", "403"),
             (f"/{other}/config", "401"),
         ):
-            text = shlex.join(["python3", "-c", DELETE, address, path])
-            assert f"HTTP Error {answer}" in target.run(text).stderr
+            command = shlex.join(["python3", "-c", DELETE, address, path])
+            assert f"HTTP Error {answer}" in target.run(command).stderr
         assert gateway.must(f"ls /srv/backup/{name}/snapshots").split() == kept
         program(target, "restic gateway unlock")
         still_whole(target, backed_up)
@@ -378,8 +378,8 @@ def test_a_killed_run_and_a_flipped_byte_are_reported(
         assert state(target, "run", "home")["exit_code"] == 1
         assert metric(target, "last_exit_code", "home") == 1
         # A separate unit writes it, which begins as this one ends.
-        output = "journalctl --unit='rigwright-backup-failed@*' | grep -q 'failed rigwright-backup-run-home.service'"
-        target.must(f"for i in $(seq 150); do {output} && exit; sleep 0.2; done; exit 1")
+        search = "journalctl --unit='rigwright-backup-failed@*' | grep -q 'failed rigwright-backup-run-home.service'"
+        target.must(f"for i in $(seq 150); do {search} && exit; sleep 0.2; done; exit 1")
 
     side_by_side(targets, kill)
     for found in verified().values():
@@ -391,8 +391,8 @@ def test_a_killed_run_and_a_flipped_byte_are_reported(
         target.must(f"{QUICK}; rm -f /home/owner/added")
         # The lock of the killed run still exists.
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split()
-        for text in ("run home", "check gateway", "drill home"):
-            program(target, text)
+        for command in ("run home", "check gateway", "drill home"):
+            program(target, command)
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split() == []
         still_whole(target, backed_up)
 

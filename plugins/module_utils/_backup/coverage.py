@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.moun
 
 # In the file system of /run: what systemd mounts over a path for `InaccessiblePaths=` and similar settings.
 INACCESSIBLE = "/systemd/inaccessible/"
-# A mount of one of these shows one subvolume: it holds nothing of the others, though they lie below it.
+# A mount of one of these shows one subvolume: it holds nothing of the others, even of those below it.
 SUBVOLUMES = ("btrfs", "bcachefs")
 
 

@@ -28,11 +28,11 @@ def unfit(path: str, user: str) -> Unfit | None:
     """
     others = [place for place in open_to_others(os.path.dirname(path)) if not _is_of(place, user)]
     if others:
-        problem = f"lies at {path}, and users other than root and {user} can change {', '.join(others)}"
+        problem = f"is at {path}, and users other than root and {user} can change {', '.join(others)}"
         return Unfit(problem, "`chown root:root` and `chmod go-w` these directories, or name another place in `url`")
     real = os.path.realpath(path)
     if real != os.path.normpath(path):
-        return Unfit(f"lies at {path}, which leads through a link to {real}", f"name {real} in `url`")
+        return Unfit(f"is at {path}, which leads through a link to {real}", f"name {real} in `url`")
     return None
 
 

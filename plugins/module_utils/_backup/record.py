@@ -48,14 +48,14 @@ class RepositorySettings:
 
 @dataclasses.dataclass(frozen=True)
 class RepositoryRecord:
-    """What is known of a repository that was opened.
+    """The record of a repository that was opened.
 
     :ivar key: the key of the password that opens it.
     :ivar retire: keys of older passwords, which go when the new one is in its file.
     :ivar kept: keys of older passwords that the server did not let go.
     """
 
-    asked: RepositorySettings = RepositorySettings()
+    asked: RepositorySettings = RepositorySettings()  # kept: a key of the file on hosts
     id: str = ""
     key: str = ""
     retire: tuple[str, ...] = ()

@@ -182,7 +182,7 @@ class Opener:
     def _half(self, problem: str) -> str:
         return (
             f"{self.name} {problem}: its making was cut short, or its config was lost. To do: where there is nothing below `data`, "
-            "remove what lies there and run the role again; else bring `config` back from a copy"
+            "remove its other files and run the role again; else bring `config` back from a copy"
         )
 
     def _refuse_known(self, record: RepositoryRecord, reason: str) -> None:

@@ -63,7 +63,7 @@ class Build:
         self.sector = max(self.here[name]["logical_sector"] for name in on.values())
         for disk, name in on.items():
             path = self.here[name]["path"]
-            # What stands on partitions is gone with them; an extended one is as small as its table, which goes with that of the disk.
+            # Devices on partitions are gone with them; an extended one is as small as its table, which goes with that of the disk.
             parts = [
                 part
                 for part in above(name)
@@ -256,13 +256,13 @@ class Build:
                 ),
                 ESP[0],
             )
-            # A firmware that lost its entries, or a disk in another machine, starts what lies at the removable place.
+            # A firmware that lost its entries, or a disk in another machine, starts the program at the removable place.
             removable = ["--force-extra-removable"] if self.manifest["host"]["distribution"] == "debian" else []
             target = GRUB.get(self.manifest["host"]["architecture"], GRUB["x86_64"])
             command = ["grub-install", f"--target={target}", f"--efi-directory={esp}", "--recheck"]
             without = {
                 "command": ["chroot", ROOT, *command, "--no-nvram", *(removable or ["--removable"])],
-                "warning": "the firmware took no entry for this system, and has to start what lies at the removable place",
+                "warning": "the firmware took no entry for this system, and has to start the program at the removable place",
             }
             self._inside(*command, *removable, writes=[path], otherwise=without)
         else:

@@ -16,7 +16,7 @@ import typing as t
 
 Facts = dict[str, t.Any]
 
-# Kinds of lsblk that stand on a disk and can be made again. Loop devices are files of another file system.
+# Kinds of lsblk that are on a disk and can be made again. Loop devices are files of another file system.
 _KINDS = {"disk": "disk", "part": "part", "crypt": "crypt", "lvm": "lvm"}
 LUKS, PV, MD_MEMBER, SWAP = "crypto_LUKS", "LVM2_member", "linux_raid_member", "swap"
 # States of a file system, which dumpe2fs has among its features: mkfs knows none of them.

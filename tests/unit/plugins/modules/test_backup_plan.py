@@ -25,7 +25,7 @@ ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Callable[..., dict[str, Any]]:
-    """Plan on a host whose files lie below a directory, and whose systemd does not know `someday`."""
+    """Plan on a host whose files are below a directory, and whose systemd does not know `someday`."""
     monkeypatch.setattr(backup_plan, "ROOT", str(tmp_path))
     for path, text in {
         "var/lib/dpkg/status": "Package: restic\nStatus: install ok installed\nVersion: 0.18.0-1\n",

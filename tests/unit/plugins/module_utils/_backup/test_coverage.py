@@ -77,7 +77,7 @@ def test_mounted_files_of_a_container_have_to_be_covered() -> None:
 
 def test_a_disk_that_backups_go_to_is_no_source() -> None:
     assert "/data" not in left_out(job("/"), repositories=("/data",))
-    # What else lies on that disk would be lost.
+    # Other files on that disk would be lost.
     assert "/data" in left_out(job("/"), repositories=("/data/backup",))
 
 

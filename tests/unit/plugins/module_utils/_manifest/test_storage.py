@@ -10,7 +10,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._manifest im
 from tests.unit.support.manifest.manifests import GIB, MIB, fixture, groups
 
 
-def test_every_device_stands_on_what_it_is_made_of() -> None:
+def test_every_device_names_its_parents() -> None:
     devices = storage.parse_lsblk(fixture("lsblk.json"))
     assert {name: device["parents"] for name, device in devices.items() if device["kind"] not in ("disk", "part")} == {
         "sys_crypt": ["vdb3"],
