@@ -58,7 +58,7 @@ def not_mounted(job: Job, places: t.Iterable[str], mounts: t.Sequence[Mount]) ->
 
 
 def sources(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
-    """Return where the file systems that a job reads are mounted. What restic leaves out below a path is no loss where it goes."""
+    """Return where the file systems that a job reads are mounted. A place that restic leaves out may be unmounted without loss."""
     return [
         mount.target
         for mount in mounts

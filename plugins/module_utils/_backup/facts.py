@@ -133,7 +133,7 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
         row["name"]: read_password(tree.at(row["password_file"])) for row in repositories if row["password_file"]
     }
     commands = [spec for job in jobs for kind in WITH_COMMANDS for spec in job.get(kind) or []]
-    units = Host(units=read_units(tree))
+    installed = Host(units=read_units(tree))
     coming = {*(planned.get("directories") or []), *(row["target"] for row in planned.get("mounts") or [])}
     packages = parse_status(tree.text(STATUS))
     return Host(
@@ -147,10 +147,10 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
         links=links(path for job in jobs for path in job.get("paths") or []),
         fingerprints={name: fingerprint(name, text) for name, text in passwords.items()},
         record=read_record(tree),
-        units=units.units,
-        outdated=read_outdated(run, units.services()),
-        exposed={path: units for path, units in read_exposed(jobs, repositories, tree) if units},
-        unfit={path: units for path, units in read_unfit(repositories, request["user"], tree) if units},
+        units=installed.units,
+        outdated=read_outdated(run, installed.services()),
+        exposed={path: places for path, places in read_exposed(jobs, repositories, tree) if places},
+        unfit={path: reason for path, reason in read_unfit(repositories, request["user"], tree) if reason},
         missing_users=frozenset(
             str(spec["user"]) for spec in commands if spec.get("user") and not accounts.user(spec["user"])
         ),
