@@ -89,7 +89,7 @@ def test_a_repository_is_made_remembered_and_then_left_alone(
     )
 
 
-def test_old_passwords_go_when_that_is_asked_for(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_old_passwords_are_removed_on_request(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     call()
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/disk.password").write_text(PASSWORD)

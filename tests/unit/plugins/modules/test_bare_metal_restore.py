@@ -89,7 +89,7 @@ def test_a_second_run_is_refused_while_the_first_goes_on(restore: Run, tmp_path:
     assert restore("disks", *DISKS)["changed"]
 
 
-def test_what_is_lost_is_named_when_that_is_accepted(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepted_losses_are_named(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Backup:
         def __init__(self, entry: dict[str, Any]) -> None:
             assert entry["url"] == "/mnt"

@@ -106,7 +106,7 @@ def test_a_manifest_is_written_once_and_for_root_alone(keep: Run, tmp_path: Path
     assert keep()["changed"] is False and path.stat().st_ino == before
 
 
-def test_what_has_changed_is_named(keep: Run, machine: Machine) -> None:
+def test_changes_are_named(keep: Run, machine: Machine) -> None:
     keep()
     machine.write("/etc/hostname", "ws2\n")
     result = keep(check=True)
@@ -115,7 +115,7 @@ def test_what_has_changed_is_named(keep: Run, machine: Machine) -> None:
     assert keep()["changed"] and not keep()["changed"]
 
 
-def test_a_rebuild_finds_what_it_needs(keep: Run) -> None:
+def test_the_manifest_has_the_data_for_a_rebuild(keep: Run) -> None:
     manifest = keep()["manifest"]
     assert manifest["host"] == {
         "name": "ws1", "machine_id": "0123", "distribution": "debian", "version": "13", "codename": "trixie", "architecture": "x86_64",

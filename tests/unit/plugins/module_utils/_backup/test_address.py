@@ -59,7 +59,7 @@ def test_a_rest_user_is_only_in_the_secret_address() -> None:
     assert "p%3A" not in shown and "p:/w" not in shown and PASSWORD not in shown
 
 
-def test_secrets_are_files_of_root_and_what_is_public_is_not() -> None:
+def test_only_secrets_are_files_of_root() -> None:
     sftp = {
         "name": "far",
         "url": "sftp:a@b:/c",

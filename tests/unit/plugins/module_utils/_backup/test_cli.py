@@ -81,7 +81,7 @@ def test_a_unit_that_waits_for_another_is_waited_for(
     assert "run home: ok, snapshot " in capsys.readouterr().out
 
 
-def test_what_does_not_exist_is_said_in_one_line(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_job_or_unit_is_reported_in_one_line(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["run", "hom"], host.place) == 1
     assert capsys.readouterr().err == "rigwright-backup: there is no job 'hom': name one of home\n"
     host.configure(repositories=[{"name": "disk", "append_only": True}])
@@ -196,7 +196,7 @@ def test_progress_is_one_line() -> None:
     assert program.progress_line(status) == " 25.0 %  1.0 KiB of 4.0 KiB  1 of 4 files"
 
 
-def test_what_only_root_may_read_is_said_with_what_to_do(
+def test_missing_rights_are_reported_with_a_remedy(
     host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*_words: object) -> int:

@@ -48,7 +48,7 @@ def test_no_word_of_a_command_is_in_its_failure(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("message", ["x\0y", "\ud800", "x" * (1 << 18)], ids=["NUL", "surrogate", "long"])
-def test_words_that_no_environment_takes_fail_the_hook_alone(message: str) -> None:
+def test_an_invalid_argument_fails_hook_and_dump(message: str) -> None:
     problem = commands.run_hook({"command": ["true"]}, "always[0]", "home", {"words": message})
     assert problem and problem.kind == "hook" and problem.message.startswith("the hook always[0] cannot be run: ")
     dump = commands.Dump({"command": ["true", "x\0y"]})

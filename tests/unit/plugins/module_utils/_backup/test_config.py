@@ -11,7 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from tests.unit.support.backup.hosts import request
 
 
-def test_the_program_reads_what_the_role_has_written(tmp_path: Path) -> None:
+def test_the_program_reads_the_configuration_of_the_role(tmp_path: Path) -> None:
     written = planning.make_config(
         request(jobs=[{"name": "home", "paths": ["/home"], "tags": ["x"]}], max_age_h={"run": 3})
     )

@@ -116,7 +116,7 @@ def test_self_bind_mount_is_not_the_expected_disk() -> None:
         assert coverage.not_mounted(job("/home"), ["/home"], [root, mount]) == []
 
 
-def test_what_autofs_mounts_when_it_is_asked_for_is_there() -> None:
+def test_a_mount_of_autofs_counts_as_mounted() -> None:
     mounts = [*MOUNTS, Mount("/net", "/etc/auto.net", "autofs"), Mount("/lazy", "systemd-1", "autofs")]
     assert coverage.not_mounted(job("/net/nas", "/lazy"), ["/net/nas", "/lazy"], mounts) == []
 

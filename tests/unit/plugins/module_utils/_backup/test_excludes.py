@@ -63,7 +63,7 @@ def test_restic_spares_only_the_named_path(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_set_alone_leaves_out_nobody_has_named() -> None:
+def test_only_a_set_excludes_an_unnamed_directory() -> None:
     assert excludes.by_sets_alone("/mnt/data", ALL)
     assert not excludes.by_sets_alone("/mnt/data", [*ALL, "/mnt/data"])
     assert not excludes.by_sets_alone("/srv", ALL)

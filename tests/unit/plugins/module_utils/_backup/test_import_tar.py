@@ -38,7 +38,7 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_report_says_what_the_archive_had_lost(old: Path) -> None:
+def test_the_report_has_the_losses_of_the_archive(old: Path) -> None:
     report = archives.survey(str(old))
     lost = "\n".join(report["lost"])
     assert report["files"] == 7
@@ -74,7 +74,7 @@ def test_an_archive_made_well_has_lost_little(tmp_path: Path) -> None:
     assert (report["capabilities"], report["acls"], report["lost"]) == (1, 1, [])
 
 
-def test_what_is_no_archive_or_is_cut_off_is_refused(tmp_path: Path, old: Path) -> None:
+def test_a_broken_archive_is_refused(tmp_path: Path, old: Path) -> None:
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(tarfile.TarError):
         archives.survey(str(tmp_path / "text"))

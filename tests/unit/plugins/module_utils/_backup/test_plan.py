@@ -69,7 +69,7 @@ def opened(user: str = "rigwright-backup", **changes: Any) -> dict[str, Any]:
     return {"disk": RepositoryRecord(RepositorySettings.of(row, user), "1", "k").row()}
 
 
-def test_what_is_as_asked_is_not_done_again() -> None:
+def test_a_current_repository_is_not_due() -> None:
     host = Host(
         packages=frozenset(["restic"]),
         user_exists=True,
@@ -149,7 +149,7 @@ def test_excludes_are_sets_data_sets_and_the_repository() -> None:
     assert not excluded("/data/imagenet", named.excludes)
 
 
-def test_no_secret_is_in_what_is_planned() -> None:
+def test_no_secret_is_in_a_plan() -> None:
     assert PASSWORD not in str(plan())
 
 

@@ -26,7 +26,7 @@ def test_a_record_survives_writing_and_reading() -> None:
 
 
 @pytest.mark.parametrize("row", [None, "x", {}, {"place": "an older layout"}, {**KNOWN.row(), "asked": {"what": 1}}])
-def test_what_is_damaged_is_not_known(row: Any) -> None:
+def test_a_damaged_record_is_empty(row: Any) -> None:
     assert RepositoryRecord.of(row) == RepositoryRecord()
 
 

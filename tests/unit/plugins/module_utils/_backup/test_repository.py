@@ -234,7 +234,7 @@ def test_a_repository_can_be_in_a_directory_of_its_user(make: Make, tmp_path: Pa
     assert make(url=str(tmp_path / "srv/ws1/ws1")).open(RepositoryRecord())[0] == "made"
 
 
-def test_what_is_not_to_be_made_or_belongs_to_another_is_refused(make: Make, tmp_path: Path) -> None:
+def test_missing_and_foreign_repositories_are_refused(make: Make, tmp_path: Path) -> None:
     with pytest.raises(OpenError, match="its `init` is false"):
         make(init=False).open(RepositoryRecord())
     (tmp_path / "repository/thesis").write_text("x")

@@ -93,7 +93,7 @@ def test_slow_reading_loses_no_output(folder: Path, monkeypatch: pytest.MonkeyPa
     assert taken == [f"{number}" for number in range(1, 31)]
 
 
-def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
+def test_sftp_never_prompts_and_trusts_only_given_keys(folder: Path) -> None:
     (folder / "nas.address").write_text("sftp://me@nas:2222//backup\n")
     command = Repository("nas", str(folder), ssh=True).ssh_command()
     for part in (

@@ -61,7 +61,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-03-29 23:59:59", 0.9, "2026-03-29"),
     ],
 )
-def test_the_end_of_what_is_named_belongs_to_it(taken: str, fraction: float, when: str) -> None:
+def test_a_time_includes_its_whole_day_minute_or_second(taken: str, fraction: float, when: str) -> None:
     seconds = time.mktime(time.strptime(taken, "%Y-%m-%d %H:%M:%S"))
     within = Snapshot("aa11", seconds + fraction, "ws", (), ())
     after = Snapshot("bb22", seconds + 1, "ws", (), ())
@@ -80,7 +80,7 @@ def test_a_time_with_no_snapshot_is_refused(when: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("restic", EACH_RESTIC)
-def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, restic: Callable[[], str]) -> None:
+def test_existing_files_are_replaced_only_on_request(tmp_path: Path, restic: Callable[[], str]) -> None:
     host = Host(tmp_path, restic())
     host.init()
     fill(host.source)
@@ -175,7 +175,7 @@ def test_a_link_in_the_place_of_a_directory_is_never_followed(backed_up: Host) -
     assert "restore to another place" in restoring.objection(planned, overwrite=True).message
 
 
-def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
+def test_an_entry_of_another_type_is_never_replaced(backed_up: Host) -> None:
     shutil.rmtree(backed_up.source / "project")
     (backed_up.source / "project").write_text("precious")
     (backed_up.source / "other").unlink()
@@ -246,7 +246,7 @@ def test_damage_keeps_other_files_and_a_lost_server_none(backed_up: Host) -> Non
     assert (to / str(backed_up.source)[1:] / "other").read_text() == "other"
 
 
-def test_what_is_mounted_below_is_restored_by_itself(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_below_a_restored_path_is_refused(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     project = str(backed_up.source / "project")
     monkeypatch.setattr(restoring.os.path, "ismount", lambda place: place in ("/", project))
     (backed_up.source / "project/job").unlink()
@@ -316,7 +316,7 @@ def test_existing_files_with_odd_bytes_are_found(tmp_path: Path, each: str) -> N
     assert (planned.conflicts, planned.in_the_way, planned.unknown) == (0, [], [])
 
 
-def test_a_file_is_named_whose_name_is_no_utf_8(tmp_path: Path, each: str) -> None:
+def test_a_name_that_is_not_utf_8_is_restored(tmp_path: Path, each: str) -> None:
     host = Host(tmp_path, each)
     host.init()
     for name in (b"/nam\xff.txt", b"/nam.txt"):

@@ -22,7 +22,7 @@ def test_snapshots_come_oldest_first() -> None:
     assert keeping.parse_snapshots("null") == []
 
 
-def test_what_is_kept_is_said_by_restics_own_words() -> None:
+def test_the_retention_becomes_options_of_restic() -> None:
     assert keeping.keep({"daily": 7, "weekly": 0, "within": "30d"}) == ["--keep-daily", "7", "--keep-within", "30d"]
 
 

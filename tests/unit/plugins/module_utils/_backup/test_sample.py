@@ -41,7 +41,7 @@ def test_so_many_are_drawn_and_named_ones_always(files: list[Path]) -> None:
     assert sampler.total == 30
 
 
-def test_what_has_changed_since_the_backup_is_not_drawn(files: list[Path]) -> None:
+def test_files_changed_since_the_backup_are_not_drawn(files: list[Path]) -> None:
     sampler = Sampler(50)
     for path in files[:3]:
         sampler.take(line(path))

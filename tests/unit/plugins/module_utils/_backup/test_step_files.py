@@ -142,7 +142,7 @@ def test_lists_are_held_to_their_types_too(host: Host, name: str, data: object) 
     assert not Path(host.place.state, "sample-home.json").exists()
 
 
-def test_what_roots_steps_leave_is_not_taken_from_the_units_user(host: Host) -> None:
+def test_a_file_of_root_is_refused_from_another_owner(host: Host) -> None:
     result(host).write_text(json.dumps(GOOD))
     dumps = result(host).with_name("dumps.json")
     dumps.write_text("{}")

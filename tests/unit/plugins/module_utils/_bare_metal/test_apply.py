@@ -64,7 +64,7 @@ def test_a_command_gets_its_input_or_the_passphrase(host: Host) -> None:
     assert "sesame" not in str(host.commands) + str(host.environments)
 
 
-def test_a_command_that_fails_ends_the_run_with_what_it_said(host: Host) -> None:
+def test_a_failed_command_ends_the_run_with_its_output(host: Host) -> None:
     host.answers["mkswap"] = (1, "", "no such device\n")
     with pytest.raises(Failed, match="`mkswap /dev/x` ended with status 1: no such device"):
         run_step(host, do="run", command=["mkswap", "/dev/x"])
@@ -112,7 +112,7 @@ def test_nothing_is_put_where_no_disk_is_mounted_any_more(host: Host, tmp_path: 
         run_step(host, do="mounted", path=str(tmp_path))
 
 
-def test_what_is_shown_in_the_restored_system_is_shown_once(host: Host, tmp_path: Path) -> None:
+def test_a_bind_mount_is_made_once(host: Host, tmp_path: Path) -> None:
     run_step(host, do="bind", source="/dev", path="/proc")
     run_step(host, do="bind", source="/dev", path=str(tmp_path))
     assert host.lines == [f"mount --rbind --make-rslave /dev {tmp_path}"]

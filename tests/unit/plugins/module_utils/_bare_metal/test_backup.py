@@ -103,7 +103,7 @@ def test_a_damaged_file_is_named_and_others_are_restored(repository: dict[str, A
         ("Fatal: wrong password or no key found\n", []),
     ],
 )
-def test_only_what_the_backup_no_longer_has_is_lost(err: str, lost: list[str]) -> None:
+def test_only_missing_data_counts_as_lost(err: str, lost: list[str]) -> None:
     assert backups.losses(Done(1, "", err)) == lost
 
 
@@ -128,7 +128,7 @@ def test_secrets_are_only_in_files_of_root(repository: dict[str, Any], tmp_path:
     assert Path(work, "secrets/nas.address").read_text() == "rest:https://ws1:hunter2@nas:8000/ws1/\n"
 
 
-def test_what_is_mounted_read_only_takes_no_lock(
+def test_a_read_only_repository_is_not_locked(
     repository: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)

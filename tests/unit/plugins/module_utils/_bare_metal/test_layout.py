@@ -84,7 +84,7 @@ def test_only_data_partitions_shrink_on_a_smaller_disk() -> None:
     assert 1000 < found[2] < 4000 and 300 <= found[3] < 3000
 
 
-def test_what_does_not_fit_is_refused_with_the_numbers() -> None:
+def test_a_too_small_disk_is_refused_with_the_numbers() -> None:
     manifest = simple(("ext4 /", 7000, 5000))
     with pytest.raises(layout.DoesNotFit, match=r"at least 5640 MiB are needed \(sda1 5640\), and there are 3998"):
         layout.lay_out(manifest, "sda", 4000 * MIB, 512, {})

@@ -51,7 +51,7 @@ def test_a_host_without_uefi_has_neither_entries_nor_secure_boot(tmp_path: Path)
 @pytest.mark.parametrize(
     ("value", "expected"), [(b"\6\0\0\0\1", "enabled"), (b"\6\0\0\0\0", "disabled"), (b"", "unknown")], ids=str
 )
-def test_secure_boot_is_what_the_variable_says(tmp_path: Path, value: bytes, expected: str) -> None:
+def test_secure_boot_follows_the_efi_variable(tmp_path: Path, value: bytes, expected: str) -> None:
     write(tmp_path, "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", value)
     assert boot.secure_boot(Tree(str(tmp_path))) == expected
 
@@ -65,7 +65,7 @@ def test_secure_boot_is_what_the_variable_says(tmp_path: Path, value: bytes, exp
         (set(), ""),
     ],
 )
-def test_the_loader_is_what_is_installed(packages: set[str], expected: str) -> None:
+def test_the_installed_package_names_the_loader(packages: set[str], expected: str) -> None:
     assert boot.loader(packages) == expected
 
 

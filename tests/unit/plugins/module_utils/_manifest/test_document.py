@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._manifest im
 from tests.unit.support.manifest.manifests import GIB, MIB, recorded
 
 
-def test_a_manifest_is_what_it_was_before() -> None:
+def test_equal_manifests_have_no_differences() -> None:
     assert document.check(recorded())["host"]["name"] == "ws1"
     assert document.differences(recorded(), recorded()) == []
 
@@ -26,7 +26,7 @@ def test_a_manifest_is_what_it_was_before() -> None:
         ({"schema": 1, "host": {}}, "host.name is missing, .*boot is missing"),
     ],
 )
-def test_what_is_no_manifest_is_refused_with_the_reason(value: Any, message: str) -> None:
+def test_an_invalid_manifest_is_refused_with_the_reason(value: Any, message: str) -> None:
     with pytest.raises(document.Invalid, match=message):
         document.check(value)
 

@@ -41,7 +41,7 @@ def test_a_file_system_has_uuid_label_and_every_mount_point() -> None:
     assert devices["sda1"]["mountpoints"] == ["/data", "/srv"]
 
 
-def test_what_is_no_place_for_anything_is_left_out() -> None:
+def test_devices_without_storage_are_left_out() -> None:
     rows = [
         {"name": "loop0", "type": "loop", "size": 1, "path": "/dev/loop0"},
         {"name": "sr0", "type": "rom", "size": 1, "path": "/dev/sr0"},
@@ -131,7 +131,7 @@ def test_an_array_has_its_members() -> None:
     }
 
 
-def test_an_ext4_has_what_mke2fs_needs() -> None:
+def test_an_ext4_has_the_options_of_mke2fs() -> None:
     found = storage.parse_dumpe2fs(fixture("dumpe2fs_root.txt"))
     assert (found["block_size"], found["inode_size"], found["bytes_per_inode"], found["reserved_percent"]) == (
         4096,
