@@ -277,8 +277,8 @@ def archive(log: Log) -> Tally:
     return tally + documentation(log, cwd=home, env=env)
 
 
-# What other stages do: ruff, yamllint, shellcheck; and what the import test does, which runs once for each of its Pythons.
-SANITY_LEFT_OUT = ("pep8", "yamllint", "shellcheck", "compile", "import")
+# What other stages do: ruff (with pylint's rules), yamllint, shellcheck; and what the import test does, which runs once for each of its Pythons.
+SANITY_LEFT_OUT = ("pep8", "pylint", "yamllint", "shellcheck", "compile", "import")
 # Those that ansible-core 2.21 supports on targets.
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
 

@@ -216,6 +216,43 @@ def test_installed_collection_works_from_an_empty_directory(site, tmp_path):
     assert set(result.changed().values()) == {0}
 
 
+FAILING = {
+    "ends at once": "Type=simple\nExecStart=/bin/false",
+    "ends after 2 s": "Type=simple\nExecStart=/bin/sh -c 'sleep 2; exit 1'",
+    "is never ready": "Type=notify\nTimeoutStartSec=2\nExecStart=/bin/sleep infinity",
+}
+
+
+def test_a_unit_that_fails_with_new_files_leaves_the_old_one_running(site, machine, tmp_path):
+    unit, host = "/etc/systemd/system/rigwright-example.service", machine("laptop")
+
+    def configure(service: str, **options: Any) -> Run:
+        task = {
+            "name": "example",
+            "files": [{"path": unit, "content": f"[Service]\n{service}\n"}],
+            "units": [{"name": "rigwright-example.service", "restart_on": [unit]}],
+            "settle": 3,
+            **options,
+        }
+        play = {"hosts": "laptop", "become": True, "gather_facts": False}
+        playbook = tmp_path / "example.yml"
+        playbook.write_text(json.dumps([{**play, "tasks": [{"rigwright.workstation.config_files": task}]}]))
+        return site(NEWEST, playbook=str(playbook))
+
+    good = "Type=simple\nExecStart=/bin/sleep infinity"
+    assert configure(good).rc == 0
+    for what, service in FAILING.items():
+        result = configure(service)
+        assert result.rc != 0, what
+        assert "Files and units are as they were before" in " ".join(result.output.split()), result.output
+        assert "active" in host.must("systemctl is-active rigwright-example").split(), what
+        assert "sleep infinity" in host.must(f"cat {unit}") and "Type=simple" in host.must(f"cat {unit}")
+        assert configure(good).changed() == {"laptop": 0}
+    stopped = {"name": "rigwright-example.service", "state": "stopped"}
+    assert configure(good, state="absent", units=[stopped]).rc == 0
+    assert host.run(f"test -e {unit}").rc != 0
+
+
 def test_the_example_inventory_needs_no_secret(machine, tmp_path):
     """Run `ansible-playbook site.yml -i inventory`, with a host of the sandbox as this machine."""
     host = machine("laptop").host
