@@ -277,7 +277,7 @@ def archive(log: Log) -> Tally:
     return tally + documentation(log, cwd=home, env=env)
 
 
-# What other stages do: ruff (with pylint's rules), yamllint, shellcheck; and what the import test does, which runs once for each of its Pythons.
+# What other stages do: ruff (with rules of pylint), yamllint, shellcheck; the import test, which runs once for each of its Pythons, compiles.
 SANITY_LEFT_OUT = ("pep8", "pylint", "yamllint", "shellcheck", "compile", "import")
 # Those that ansible-core 2.21 supports on targets.
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
