@@ -277,7 +277,7 @@ def archive(log: Log) -> Tally:
     return tally + documentation(log, cwd=home, env=env)
 
 
-# What other stages do: ruff (with rules of pylint), yamllint, shellcheck; the import test, which runs once for each of its Pythons, compiles.
+# What other stages do: ruff (also what pylint finds), yamllint, shellcheck; the import test compiles, and runs once for each Python.
 SANITY_LEFT_OUT = ("pep8", "pylint", "yamllint", "shellcheck", "compile", "import")
 # Those that ansible-core 2.21 supports on targets.
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
