@@ -53,6 +53,7 @@ WRITERS = {
             "_firewall/facts.py",
             "_ssh/trial.py",
             "_nvidia/cudnn_wheels.py",
+            "_nvidia/trial.py",
             "_docker/facts.py",
         ),
         PRIVATE,

@@ -105,6 +105,20 @@ def test_repository_has_the_requested_address(run_module: Run, host: Host) -> No
     assert not run_module(cuda_repository, **host.request())["changed"]
 
 
+def test_repository_is_due_when_the_module_would_change_it(run_module: Run, host: Host) -> None:
+    options = {name: value for name, value in host.request().items() if name != "user"}
+
+    def due(wanted: dict[str, str], user: str = "cuda") -> bool:
+        return cuda_repository_run.is_due(host.run_command, user, wanted)
+
+    assert [due(options), due({})] == [True, False]
+    run_module(cuda_repository, **host.request())
+    assert [due(options), due({}), due(options, "cudnn"), due({}, "cudnn")] == [False, True, True, False]
+    # What the module refuses, it has to see.
+    assert due({**options, "keyring_sha256": "short"}) is True
+    assert due({**options, "url": "https://another.example"}) is True
+
+
 def test_last_user_removes_it(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)

@@ -64,6 +64,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
+def test_wheels_are_due_when_the_module_would_change_or_refuse_them(run_module: Run, host: Host) -> None:
+    wheel = host.add(13, "9.12.0.46")
+    assert [cudnn_apply.is_due([wheel]), cudnn_apply.is_due([])] == [True, False]
+    run_module(cudnn_wheels, wheels=[wheel])
+    assert [cudnn_apply.is_due([wheel]), cudnn_apply.is_due([])] == [False, True]
+    (host.root / "usr/local/lib/libcudnn_theirs.so").touch()
+    assert cudnn_apply.is_due([wheel]) is True
+
+
 def test_what_a_receipt_names_is_on_the_disk(run_module: Run, host: Host, synced: Callable[[Path], bool]) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
     base = host.root / "opt/cudnn"
