@@ -30,8 +30,8 @@ _ROLES = "backup"
 _MODULES = "backup|bare_metal|machine_manifest"
 NOT_YET = re.compile(
     rf"^(plugins/module_utils/_({_PACKAGES})/|plugins/modules/({_MODULES})"
-    rf"|plugins/(filter/backup|doc_fragments/restic)|(roles|molecule)/({_ROLES})/|playbooks/|tests/|harness/"
-    rf"|docs/({_ROLES}|bare_metal|gpu_data|variables)\.md)"
+    rf"|plugins/(filter/backup|doc_fragments/restic)|(roles|molecule)/({_ROLES})/|playbooks/"
+    rf"|docs/({_ROLES}|bare_metal|variables)\.md|harness/(vm/|bench/backup\.py)|tests/(machine/|unit/(playbooks/|harness/vm/|.*({_PACKAGES}))))"
 )
 TEST_NAME = 60
 

@@ -110,7 +110,7 @@ def test_programs_see_the_kernel_of_proc(tmp_path):
 
 
 def on_host(cards, tmp_path, monkeypatch):
-    """Have NVML of this process read the state that a host with these cards would have."""
+    """Make NVML of this process read the state that a host with these cards would have."""
     ((path, entry),) = fake_gpu_host.table(cards, "580.159.04").items()
     state = tmp_path / "state"
     state.write_bytes(entry.content)

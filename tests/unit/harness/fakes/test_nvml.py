@@ -35,7 +35,7 @@ def refused(name: str) -> Any:
 
 
 def divide(gpu: Handle, profile: int = 19) -> tuple[Handle, Handle]:
-    """One GPU instance, with a compute instance in all of it."""
+    """Create a GPU instance, with a compute instance in all of it."""
     nvml.nvmlDeviceSetMigMode(gpu, 1)
     instance = nvml.nvmlDeviceCreateGpuInstance(gpu, profile)
     return instance, nvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
