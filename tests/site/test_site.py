@@ -43,7 +43,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Callable[[str], Machine]]:
-    """Fresh hosts of the demo; they are removed in the end."""
+    """Start fresh hosts of the demo, and remove them in the end."""
     demo.down(with_images=False)
     yield demo.hosts().__getitem__
     demo.down(with_images=False)

@@ -230,7 +230,7 @@ def test_a_tunnel_that_works_is_proven_from_both_ends(proof, visitors):
 
 @pytest.mark.usefixtures("tunnel")
 def test_misspelt_user_and_stopped_service_fail_with_the_reason(apply, proof, targets, visitors):
-    """Neither sends data first; unlike a service that waits, both close the connection."""
+    """Check both: neither sends data first, and unlike a service that waits, both close the connection."""
     name = targets[0].host.name
     services = [{"name": "ssh"}, {"name": "waits", "local_port": 8080}, {"name": "down", "local_port": 8081}]
     assert apply(hosts=name, variables={"frp_client_services": services}).rc == 0

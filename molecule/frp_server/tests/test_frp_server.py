@@ -17,7 +17,7 @@ ARCHIVE = depot.FRP + "/v0.70.1/frp_0.70.1_linux_amd64.tar.gz"
 
 @pytest.fixture(scope="session")
 def client(laptop):
-    """Frpc on the laptop, by hand: what a role would never write can be tried."""
+    """Install frpc on the laptop, without the role, to try what the role would never write."""
     with tarfile.open(depot.WWW / ARCHIVE) as archive:
         program = archive.extractfile("frp_0.70.1_linux_amd64/frpc").read()
     laptop.put({"/usr/local/bin/frpc": Entry(program, 0o755)})
@@ -26,7 +26,7 @@ def client(laptop):
 
 @pytest.fixture
 def connect(client, target):
-    """Start frpc with a configuration and return its words after it gave up, or a second after it outputs what is awaited."""
+    """Start frpc with a configuration and return its output after it gave up, or a second after it prints the awaited text."""
 
     def start(
         text: str = "", *, token: str = TOKEN, ca: str | None = None, awaited: str = "login to server success"
@@ -237,7 +237,7 @@ def test_an_upgrade_and_the_way_back(apply, targets):
 
 
 def test_next_run_completes_a_killed_run(apply, target):
-    """Another file than the one that the service loaded: that alone makes the next run restart it."""
+    """Replace the file that the service loaded: that alone makes the next run restart it."""
     assert apply().rc == 0
     target.must("sed -i 's/maxPortsPerClient = 10/maxPortsPerClient = 11/' /etc/frps/frps.toml")
     before = fingerprint.service_starts(target)["frps.service"]

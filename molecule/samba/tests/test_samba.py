@@ -250,7 +250,7 @@ def test_only_the_share_of_a_missing_disk_is_refused(
 def test_users_and_shares_change_during_a_copy(
     applied: Callable[..., Any], laptop: Machine, targets: list[Machine]
 ) -> None:
-    """One run has it all: a password changes, one user goes, one comes by a hash, a share is read-only, another is new."""
+    """Change all in one run: a new password, a removed user, a user by hash, a share that is read-only, a new share."""
     before = [starts(target) for target in targets]
     target = targets[0]
     laptop.must("mkdir -p /srv/smb; head -c 60M /dev/urandom > /srv/smb/slow")

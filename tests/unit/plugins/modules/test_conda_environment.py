@@ -556,11 +556,11 @@ def lose(host: Host, pattern: str) -> None:
 def test_linked_generation_is_ours_when_parts_are_missing(host, lost):
     host.ask("libnumbers")
     lose(host, lost)
-    rehearsal = host.ask("libnumbers", check=True)
-    assert (rehearsal["generation"], rehearsal["previous"]) == (2, [1] if lost == "1" else [])
+    checked = host.ask("libnumbers", check=True)
+    assert (checked["generation"], checked["previous"]) == (2, [1] if lost == "1" else [])
     result = host.ask("libnumbers", keep=0)
     assert result["generation"] == 2 and host.read("share/numbers/version") == "2.0\n"
-    assert result["drift"] == rehearsal["drift"] != []
+    assert result["drift"] == checked["drift"] != []
     assert sorted(path.name for path in host.generation(1).parent.iterdir()) == [
         "2",
         "2.files.json",

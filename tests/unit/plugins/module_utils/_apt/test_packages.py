@@ -87,7 +87,7 @@ def test_what_is_unfinished_is_found_at_any_distance(state):
 
 
 def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:
-    """Each of *depends* is one dependency: alternatives with a bar between them."""
+    """Return a package. Each of *depends* is one dependency: alternatives with a bar between them."""
     choices = frozenset(frozenset(fields.split(" | ")) for fields in depends)
     return Package("1", needs=frozenset().union(recommends, *choices), provides=frozenset(provides), depends=choices)
 
@@ -128,7 +128,7 @@ def test_a_circle_that_only_needs_itself_goes():
     assert brought_by(["a"], host, {"x", "y"}) == ["a", "x", "y"]
 
 
-# The driver beside what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
+# The driver next to what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
 DRIVER = {
     "libcuda1": package("libnvidia-ptxjitcompiler1", recommends=("nvidia-kernel-dkms",)),
     "libnvidia-ptxjitcompiler1": package(),

@@ -50,7 +50,7 @@ def own(path: Path, uid: int, mode: int) -> None:
 
 
 def child(user: tuple[int, int], do: Callable[[], object]) -> int:
-    """Do something as a user, in a process of its own."""
+    """Run a function as a user, in a process of its own."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -335,7 +335,7 @@ def test_names_and_records_that_make_no_sense_stop_nothing(shared, images):
 
 
 def test_no_file_of_somebody_else_is_opened_to_be_made(shared, images):
-    """Linux refuses that in a sticky folder (fs.protected_regular), where a test cannot have it so."""
+    """Check the flags of open: in a sticky folder Linux refuses O_CREAT (fs.protected_regular), which a test cannot set."""
 
     def inject() -> None:
         real = os.open
@@ -425,7 +425,7 @@ def holding(path: Path, user: tuple[int, int] = BOB) -> Iterator[None]:
 
 
 def soon() -> None:
-    """Whatever waits for ever is killed, and waits for locks are short."""
+    """Kill a command that waits for ever, and make waits for locks short."""
     signal.alarm(20)
     processes.program.replace("LOCK_S", 0.2)
 
@@ -488,11 +488,11 @@ def test_lock_that_a_user_holds_keeps_nobody_from_the_others(shared, images):
             assert shared.run(command, inject=soon).rc in (0, 8)
 
 
-@pytest.mark.parametrize("what", ["locks", "locks/{}.lock"])
-def test_root_does_not_wait_for_ever_for_a_user(shared, images, what):
+@pytest.mark.parametrize("path", ["locks", "locks/{}.lock"])
+def test_root_does_not_wait_for_ever_for_a_user(shared, images, path):
     shared.get(images, user=ALICE)
     name = next((shared.cache / "sets").iterdir()).name
-    with holding(shared.cache / what.format(name)):
+    with holding(shared.cache / path.format(name)):
         for command in (("unpin", images), ("rm", images)):
             assert shared.run(*command, inject=soon).rc in (8, 9)
         assert shared.run("evict", inject=soon).rc in (0, 8)
@@ -568,7 +568,7 @@ def test_copy_that_its_owner_changed_ends_no_command(shared, images, row, record
 
     def write() -> None:
         rows = [json.loads(line) | row for line in (folder / "manifest").read_text().splitlines()]
-        text = "".join(json.dumps(one) + "\n" for one in rows)
+        text = "".join(json.dumps(entry) + "\n" for entry in rows)
         sum_of = {"manifest": hashlib.sha256(text.encode()).hexdigest()}
         changed = json.loads((folder / "record.json").read_text()) | sum_of | record
         folder.chmod(0o750)

@@ -23,7 +23,7 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.root, self.index = folder / "root", folder / "index"
-        self.asked: list[str] = []
+        self.commands: list[str] = []
         for path in (self.root / "usr/local/include", self.root / "usr/local/lib", self.index):
             path.mkdir(parents=True)
 
@@ -46,7 +46,7 @@ class Host:
             return 0, "", ""
         place = Path(command[command.index("--dest") + 1])
         wanted = Path(command[command.index("--requirement") + 1]).read_text()
-        self.asked.append(" ".join(command))
+        self.commands.append(" ".join(command))
         project, digest = wanted.split()[0], wanted.split("sha256:")[1].strip()
         name, version = project.replace("-", "_").split("==")
         wheel = self.index / f"{name}-{version}-py3-none-any.whl"
@@ -120,11 +120,11 @@ def test_a_new_version_replaces_the_old_one(run_module: Run, host: Host) -> None
 def test_another_default_needs_no_download(run_module: Run, host: Host) -> None:
     wheels = [host.add(13, "9.12.0.46"), host.add(12, "9.12.0.46")]
     run_module(cudnn_wheels, wheels=wheels)
-    host.asked.clear()
+    host.commands.clear()
 
     run_module(cudnn_wheels, wheels=wheels[::-1])
 
-    assert host.asked == []
+    assert host.commands == []
     assert leads(host, "/opt/cudnn/default") == "cuda12"
 
 
@@ -167,7 +167,7 @@ def test_somebody_else_s_library_is_in_the_way(run_module: Run, host: Host) -> N
     result = run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
 
     assert "/usr/local/lib/libcudnn.so.8 is in the way" in result["msg"]
-    assert host.asked == []
+    assert host.commands == []
 
 
 def test_what_an_interrupted_run_left_goes(run_module: Run, host: Host) -> None:
@@ -260,7 +260,7 @@ def test_check_mode_downloads_nothing(run_module: Run, host: Host, snapshot: Cal
     assert run_module(cudnn_wheels, check=True, wheels=[host.add(13, "9.12.0.46")])["changed"]
 
     assert snapshot(host.root) == before
-    assert host.asked == []
+    assert host.commands == []
 
 
 @pytest.mark.parametrize(
@@ -274,6 +274,6 @@ def test_check_mode_downloads_nothing(run_module: Run, host: Host, snapshot: Cal
 def test_pip_uses_the_index(run_module: Run, host: Host, index: str, options: str) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")], index_url=index)
 
-    assert options in host.asked[0]
-    assert "--require-hashes" in host.asked[0]
-    assert ("--trusted-host" in host.asked[0]) == index.startswith("http:")
+    assert options in host.commands[0]
+    assert "--require-hashes" in host.commands[0]
+    assert ("--trusted-host" in host.commands[0]) == index.startswith("http:")

@@ -144,7 +144,7 @@ def test_a_plan_that_is_carried_out_leaves_nothing_to_do(host: dict[str, Any], r
 def test_a_change_leaves_one_branch_and_one_source(
     host: dict[str, Any], before: dict[str, Any], now: dict[str, Any]
 ) -> None:
-    """Whatever driver was there, after the next plan only packages of the new one are, or such as apt replaces in place."""
+    """Check that after the next plan only packages of the new driver are installed, or such as apt replaces in place."""
     first = plan_driver(host, before)
     if first.refused:
         return

@@ -33,8 +33,8 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.asked: list[list[str]] = []
-        self.said = ""
+        self.commands: list[list[str]] = []
+        self.testparm_output = ""
         self.status = 0
         self.accounts = ""
         self.packages = ["samba"]
@@ -47,10 +47,10 @@ class Host:
         return place
 
     def run(self, command: list[str]) -> tuple[int, str, str]:
-        self.asked.append(command)
+        self.commands.append(command)
         if command[0].endswith("testparm"):
             self.tried = Path(command[-1]).read_text(encoding="utf-8")
-            return self.status, self.tried, self.said
+            return self.status, self.tried, self.testparm_output
         if command[0].endswith("pdbedit"):
             return 0, self.accounts, ""
         if command[0] == "dpkg-query":
@@ -99,12 +99,12 @@ def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host:
 
 
 def test_plan_contains_no_password_and_no_hash(plan: Run, host: Host) -> None:
-    said = json.dumps(plan())
-    assert "correct-horse" not in said and nt_hash("correct-horse") not in said.upper()
+    text = json.dumps(plan())
+    assert "correct-horse" not in text and nt_hash("correct-horse") not in text.upper()
 
 
 def test_common_word_as_password_does_not_mask_the_plan(plan: Run, host: Host) -> None:
-    """Ansible takes secrets out of results, and this one is the name of a share and of a directory."""
+    """Use the name of a share and of a directory as a password: Ansible removes secrets from results."""
     assert "[data]" in plan(users=[{"name": "alice", "password": "data"}])["smb_conf"]
 
 
@@ -115,7 +115,7 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "expected"),
+    ("status", "output", "expected"),
     [
         (
             0,
@@ -129,12 +129,14 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
         ),
     ],
 )
-def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, expected: str) -> None:
-    host.status, host.said = status, said
+def test_configuration_that_testparm_rejects_is_refused(
+    plan: Run, host: Host, status: int, output: str, expected: str
+) -> None:
+    host.status, host.testparm_output = status, output
     assert expected in problems(plan())
 
 
-def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
+def test_invalid_request_is_not_tried_with_testparm(plan: Run, host: Host) -> None:
     assert "keeps for itself" in problems(plan(shares=[{"name": "global", "path": str(host.root / "data")}]))
     assert host.tried == ""
 

@@ -45,7 +45,7 @@ def test_a_password_that_has_not_changed_is_left_alone() -> None:
     assert plan(accounts(), [by_hash], ["alice"]).changes == []
 
 
-def test_one_that_has_changed_is_set_and_said_without_it() -> None:
+def test_changed_password_is_set_and_not_in_the_output() -> None:
     assert plan(accounts("other"), [alice()], ["alice"]).changes == ["alice: password changed"]
 
 

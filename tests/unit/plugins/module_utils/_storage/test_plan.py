@@ -102,7 +102,7 @@ def test_matching_disk_is_taken_with_its_data() -> None:
 
 @pytest.mark.parametrize(("fs", "refused"), [("ext4", True), ("btrfs", False)])
 def test_disk_with_a_copy_of_its_uuid_is_refused(fs: str, refused: bool) -> None:
-    """Moved with dd to a larger disk: fstab cannot distinguish them. Disks of one Btrfs correctly have one id."""
+    """Copy it with dd to a larger disk: fstab cannot distinguish the two. Disks of one Btrfs correctly have one id."""
     devices = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
     for copy in (
         Disk("/dev/sdc", GB, uuid="one"),

@@ -133,7 +133,7 @@ def test_waiting_service_answers_one_of_the_probes(info, frpc, service, monkeypa
     quiet: list[socket.socket] = []
 
     def answer(peer: socket.socket) -> None:
-        """Not before it is asked; the first connection hears no question."""
+        """Send an answer only after a request; the first connection gets none."""
         if not quiet:
             quiet.append(peer)
             return

@@ -173,5 +173,5 @@ def test_limit_that_does_not_hold_fails_the_script(case: str, tmp_path: Path) ->
     [(files.SYSTEMD, "look at journalctl -u nvidia-mps@team.service"), (files.DIRECT, "look at control.log in $CUDA")],
 )
 def test_missing_answer_names_the_log(manager: str, place: str) -> None:
-    """Driver 580 writes nothing to control.log with -f."""
+    """Name the log: driver 580 writes nothing to control.log with -f."""
     assert place in files.script(TEAM, PROGRAM, manager)
