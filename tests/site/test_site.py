@@ -134,7 +134,7 @@ def test_laptop_logs_in_through_the_gateway(machine):
     demo.log_in(machine("laptop"))
 
 
-def test_what_a_program_says_at_once_reaches_a_slow_client(machine, monkeypatch):
+def test_output_of_a_short_program_reaches_a_slow_client(machine, monkeypatch):
     answer = http.client.HTTPConnection.getresponse
 
     def late(self: http.client.HTTPConnection) -> http.client.HTTPResponse:
@@ -151,7 +151,7 @@ def test_a_file_goes_to_the_share_through_the_gateway_and_back(machine):
     demo.put_file(machine("laptop"))
 
 
-def test_a_lost_file_comes_back_from_the_backup(machine):
+def test_a_lost_file_is_restored_from_the_backup(machine):
     # Raises where it does not.
     demo.restore_file(machine("workstation"))
 
@@ -176,7 +176,7 @@ def test_laptop_gets_a_desktop_through_the_gateway(machine):
     workstation.must("loginctl terminate-user owner")
 
 
-def test_every_finding_passes_or_says_why_it_was_skipped(site):
+def test_every_finding_passes_or_states_why_it_was_skipped(site):
     result = site(NEWEST, playbook="playbooks/verify.yml")
     assert result.rc == 0, result.output
     findings = {

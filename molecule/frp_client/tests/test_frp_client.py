@@ -199,7 +199,7 @@ def test_password_of_the_frpc_interface_does_not_show(output):
     )
 
 
-def test_secrets_are_roots_and_the_services_alone(target):
+def test_only_root_and_the_service_read_secrets(target):
     assert target.must("stat -c %a:%U:%G /etc/frpc/token /etc/frpc/frpc.toml").split() == ["640:root:frpc"] * 2
 
 
@@ -314,7 +314,7 @@ def test_bad_input_is_refused_with_the_variable(all_refused):
     ],
     ids=["not offered", "not allowed", "failed server", "no CA"],
 )
-def test_what_other_hosts_do_not_offer_is_refused(refused, variables, message):
+def test_service_that_no_host_offers_is_refused(refused, variables, message):
     refused(variables, message)
 
 

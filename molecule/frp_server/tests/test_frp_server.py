@@ -89,7 +89,7 @@ def test_firewall_opens_the_ports_of_the_server(target):
     assert [line for line in declared if not line.startswith("#")] == ['tcp dport 7000 accept comment "frp_server"']
 
 
-def test_the_server_listens_where_it_says_and_nowhere_else(host):
+def test_the_server_listens_only_on_its_declared_addresses(host):
     sockets = {line.split()[3] for line in host.check_output("ss -Hltnp").splitlines() if "frps" in line}
     assert sockets - {"0.0.0.0:7000", "*:7000"} == {"127.0.0.1:7500"}
 
@@ -161,7 +161,7 @@ def test_no_secret_shows(output, secret, place):
     assert output[place].count(secret) == 0
 
 
-def test_secrets_are_roots_alone(target):
+def test_only_root_reads_secrets(target):
     assert target.must("stat -c %a:%U /etc/frps/token /etc/frps/frps.toml").split() == ["600:root"] * 2
 
 

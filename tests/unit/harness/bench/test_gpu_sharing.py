@@ -72,7 +72,7 @@ def test_a_window_that_the_stamps_do_not_reach_over_has_no_rate():
     assert figures.rate_between([(0.0, 0)], 0, 3) is None
 
 
-def test_the_percentile_is_a_value_that_was_seen():
+def test_the_percentile_is_a_measured_value():
     values = list(range(1, 101))
 
     assert [figures.percentile(values, share) for share in (0.5, 0.99, 1)] == [50, 99, 100]
@@ -306,7 +306,7 @@ def test_a_daemon_has_its_own_directories_and_is_quit(control: Path):
     assert (control / "verbs").read_text().splitlines()[-1].startswith("quit")
 
 
-def test_a_daemon_that_does_not_start_says_why(control: Path):
+def test_start_error_of_a_daemon_is_reported(control: Path):
     (control / "broken").touch()
 
     with pytest.raises(mps.NotStarted, match="out of luck"):
@@ -437,7 +437,7 @@ def test_a_client_outside_its_mode_fails_the_case(short: Any, monkeypatch: pytes
     assert record["failed"] == "not in its mode: victim, offender"
 
 
-def test_what_a_limit_of_memory_holds_is_recorded(short: Any, control: Path):
+def test_effect_of_a_memory_limit_is_recorded(short: Any, control: Path):
     found = {record["case"]: record for record in short("limit_memory")}
 
     assert found["environment 4 GiB"]["taken_gib"] == 4

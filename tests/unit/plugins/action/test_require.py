@@ -8,7 +8,7 @@ TOKEN = {"ok": True, "variable": "x_token", "problem": "is short", "remedy": "ma
 PORT = {"ok": True, "variable": "x_port", "problem": "is taken.", "remedy": "give another."}
 
 
-def test_nothing_to_say_when_all_is_met():
+def test_met_requirements_produce_no_output():
     assert unmet([TOKEN, PORT]) == []
 
 
@@ -31,7 +31,7 @@ def test_every_problem_has_its_line():
         ([{**TOKEN, "remedy": None}], "remedy of requirement 1 of that must be a string"),
     ],
 )
-def test_refuses_what_is_no_list_of_requirements(that, message):
+def test_invalid_list_of_requirements_is_refused(that, message):
     with pytest.raises(ValueError, match=message):
         unmet(that)
 

@@ -117,7 +117,7 @@ def test_a_second_run_has_nothing_to_do(lived_in):
     assert not lived_in.begin(FIVE).due
 
 
-def test_the_first_original_is_the_one_that_comes_back(lived_in):
+def test_the_first_original_is_restored(lived_in):
     before = snapshot(lived_in.root)
     for text in ("a\n", "b\n", "c\n"):
         lived_in.apply({"2": file(text)})

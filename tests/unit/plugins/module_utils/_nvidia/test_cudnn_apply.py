@@ -64,7 +64,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_what_a_receipt_names_is_on_the_disk(run_module: Run, host: Host, synced: Callable[[Path], bool]) -> None:
+def test_files_of_a_receipt_are_on_the_disk(run_module: Run, host: Host, synced: Callable[[Path], bool]) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
     base = host.root / "opt/cudnn"
     trees = [path for path in base.rglob("*") if not path.is_symlink()]
@@ -138,7 +138,7 @@ def test_a_damaged_file_is_replaced(run_module: Run, host: Host) -> None:
     assert host.read("/usr/local/lib/../../../opt/cudnn/cuda13/lib/libcudnn.so.9") == "13 9.12.0.46 libcudnn.so.9"
 
 
-def test_a_wrong_checksum_leaves_what_was_there(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+def test_a_wrong_checksum_changes_nothing(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
     before = snapshot(host.root)
 
@@ -161,7 +161,7 @@ def test_a_wheel_without_a_header_is_refused(run_module: Run, host: Host, snapsh
     assert snapshot(host.root) == before
 
 
-def test_somebody_else_s_library_is_in_the_way(run_module: Run, host: Host) -> None:
+def test_an_unmanaged_library_is_refused(run_module: Run, host: Host) -> None:
     (host.root / "usr/local/lib/libcudnn.so.8").write_text("theirs")
 
     result = run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
@@ -170,7 +170,7 @@ def test_somebody_else_s_library_is_in_the_way(run_module: Run, host: Host) -> N
     assert host.commands == []
 
 
-def test_what_an_interrupted_run_left_goes(run_module: Run, host: Host) -> None:
+def test_leftovers_of_an_interrupted_run_are_removed(run_module: Run, host: Host) -> None:
     wheel = host.add(13, "9.12.0.46")
     run_module(cudnn_wheels, wheels=[wheel])
     (host.root / "opt/cudnn/.work/cuda13-9.20.0.48").mkdir(parents=True)
@@ -203,7 +203,7 @@ def put_theirs(host: Host) -> None:
 
 
 @pytest.mark.parametrize("installed", [False, True])
-def test_what_is_somebody_else_s_under_opt_cudnn_stays(
+def test_unmanaged_files_under_opt_cudnn_stay(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], installed: bool
 ) -> None:
     if installed:
@@ -222,7 +222,7 @@ def test_what_is_somebody_else_s_under_opt_cudnn_stays(
 
 
 @pytest.mark.parametrize("name", ["cuda13-9.12.0.46", "cuda13", "default"])
-def test_a_name_that_somebody_else_has_is_refused(
+def test_a_name_of_an_unmanaged_file_is_refused(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], name: str
 ) -> None:
     (host.root / "opt/cudnn" / name / "include").mkdir(parents=True)
@@ -248,7 +248,7 @@ def test_killed_removal_is_completed_by_the_next_run(
 
 
 @pytest.mark.parametrize("version", ["../../../etc", "9/1", ""])
-def test_what_is_no_version_is_no_path_either(run_module: Run, host: Host, version: str) -> None:
+def test_invalid_version_does_not_become_a_path(run_module: Run, host: Host, version: str) -> None:
     result = run_module(cudnn_wheels, wheels=[{"cuda": 13, "version": version, "sha256": ["00" * 32]}])
 
     assert "is no version of cuDNN" in result["msg"]

@@ -105,7 +105,7 @@ def test_a_plan_is_within_what_the_gpus_and_the_branch_support(host: dict[str, A
 
 
 @given(HOSTS, REQUESTS)
-def test_what_is_asked_for_is_what_is_planned(host: dict[str, Any], request: dict[str, Any]) -> None:
+def test_the_plan_matches_the_request(host: dict[str, Any], request: dict[str, Any]) -> None:
     plan = plan_driver(host, request)
     for field in ("source", "branch", "modules", "scope"):
         if not plan.refused and request.get(field, "auto") != "auto":

@@ -86,7 +86,7 @@ def link(machine: Machine, path: Path) -> None:
     path.symlink_to(machine.root / "elsewhere")
 
 
-def test_kept_packages_are_for_root_alone(with_old: Machine) -> None:
+def test_only_root_reads_kept_packages(with_old: Machine) -> None:
     with_old.dies_after = 0
     with pytest.raises(KeyboardInterrupt):
         host(with_old).change(change())

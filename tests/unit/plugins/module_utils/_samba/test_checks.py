@@ -77,7 +77,7 @@ def test_valid_request_has_no_problems() -> None:
         ({"global_options": {"a = b": "1"}}, "which is no parameter"),
     ],
 )
-def test_a_server_that_nobody_should_run_is_refused(more: dict[str, Any], expected: str) -> None:
+def test_an_insecure_server_is_refused(more: dict[str, Any], expected: str) -> None:
     assert any(expected in text for text in problems_of_request(**more)), problems_of_request(**more)
 
 
@@ -117,7 +117,7 @@ def test_a_server_that_nobody_should_run_is_refused(more: dict[str, Any], expect
         ({"options": {"veto files": {"a": 1}}}, "not a line of text"),
     ],
 )
-def test_a_share_that_nobody_should_serve_is_refused(more: dict[str, Any], expected: str) -> None:
+def test_an_insecure_share_is_refused(more: dict[str, Any], expected: str) -> None:
     assert any(expected in text for text in of_share(**more)), of_share(**more)
 
 
@@ -131,7 +131,7 @@ def test_different_rights_for_one_directory_are_refused() -> None:
     assert problems_of_request(shares=[shares[0], {**DATA, "name": "other"}]) == []
 
 
-def test_who_may_write_and_not_enter_is_refused() -> None:
+def test_writer_who_cannot_enter_is_refused() -> None:
     users = [{"name": "alice", "password": "x"}, {"name": "carol", "password": "y"}]
     assert (
         "lets carol write, and not in"
@@ -160,7 +160,7 @@ def test_a_path_is_judged_by_where_it_leads(path: str, real: str, expected: str)
     assert any(expected in text for text in on_host({"path": path}, real={**FACTS.real, path: real})), path
 
 
-def test_a_root_that_is_a_link_allows_what_lies_behind_it() -> None:
+def test_a_root_that_is_a_link_allows_its_target() -> None:
     real = {"/data": "/mnt/big", "/srv": "/srv", "/data/sets": "/mnt/big/sets"}
     assert on_host(real=real) == []
 
@@ -190,7 +190,7 @@ def test_missing_vfs_module_is_refused_with_samba_installed() -> None:
     assert "fruit, streams_xattr" in on_host(option={"macos": True}, modules=["catia"])[0]
 
 
-def test_groups_and_owners_have_to_be_there() -> None:
+def test_missing_groups_and_owners_are_refused() -> None:
     assert "does not have: nobodies" in on_host({"valid_users": ["@nobodies"]})[0]
     assert "does not have: xl" in on_host({"group": "xl"})[0]
     assert "belong to carol" in on_host({"owner": "carol"})[0]

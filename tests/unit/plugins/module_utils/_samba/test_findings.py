@@ -33,7 +33,7 @@ def test_unmanaged_and_deleted_users_are_reported() -> None:
     assert by_id(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
 
 
-def test_nothing_passes_where_there_is_nothing() -> None:
+def test_findings_without_a_subject_are_skipped() -> None:
     assert by_id()["samba.disks"] == ("skip", "no share is on a disk of its own")
     assert by_id(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
 

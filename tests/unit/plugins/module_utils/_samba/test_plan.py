@@ -108,7 +108,7 @@ def test_common_word_as_password_does_not_mask_the_plan(plan: Run, host: Host) -
     assert "[data]" in plan(users=[{"name": "alice", "password": "data"}])["smb_conf"]
 
 
-def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> None:
+def test_unchanged_users_need_no_run(plan: Run, host: Host) -> None:
     host.accounts = f"alice:1000:X:{nt_hash('correct-horse')}:[U          ]:LCT-0:\n"
     assert not plan()["users_due"]
     assert plan(users=[{"name": "alice", "password": "changed"}])["users_due"]
@@ -158,7 +158,7 @@ def test_a_disk_of_yesterday_is_still_waited_for(plan: Run, host: Host) -> None:
     assert plan(shares=[{"name": "data", "path": str(sets)}])["mounts"] == result["mounts"]
 
 
-def test_what_the_host_was_is_remembered_once(plan: Run, host: Host) -> None:
+def test_the_original_state_of_the_host_is_recorded_once(plan: Run, host: Host) -> None:
     first = plan()
     assert first["before_due"] and json.loads(first["before"])["units"]["smbd.service"]["active"]
     host.write("/var/lib/rigwright_samba/before.json", first["before"])

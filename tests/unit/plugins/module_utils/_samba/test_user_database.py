@@ -121,7 +121,7 @@ def test_check_mode_reports_a_difference_and_changes_nothing(users: Run, samba: 
     assert users(ALICE)["changes"] == planned["changes"]
 
 
-def test_who_is_shut_out_stays_so_with_a_new_password(users: Run, samba: Samba) -> None:
+def test_a_disabled_user_stays_disabled_with_a_new_password(users: Run, samba: Samba) -> None:
     users({**ALICE, "enabled": False})
     assert samba.users["alice"][1] is False
     users({**ALICE, "enabled": False, "password": "other"})

@@ -92,7 +92,7 @@ def test_only_an_empty_disk_becomes_a_cache(disk: Disk, expected: str) -> None:
         ((lv(),), {"device": "/dev/disk/by-id/nvme-X"}, "no disk of this host is called so"),
     ],
 )
-def test_what_is_there_otherwise_is_refused(lvs: Any, change: dict[str, Any], expected: str) -> None:
+def test_a_different_existing_cache_is_refused(lvs: Any, change: dict[str, Any], expected: str) -> None:
     assert expected in plan(*lvs, **change)[0]
     assert "belongs to the VG other" in plan(lv(), pvs=(pv("other"),))[0]
 

@@ -119,7 +119,7 @@ def test_missing_percentage_is_set_to_100() -> None:
     assert percentage.set == "set_default_active_thread_percentage 100"
 
 
-def test_the_configuration_of_protocol_3_says_what_is_declared() -> None:
+def test_configuration_of_protocol_3_matches_the_request() -> None:
     read = tomllib.loads(files.configuration(THREE, 1001))
     server = read["servers"]["team_a"]
     assert read["schema_version"] == "1.0"
