@@ -216,7 +216,7 @@ def plugin_names(kind: str) -> list[str]:
 
 
 def documentation(log: Log, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Tally:
-    """Hold every plugin and role to its page. The exit status alone says nothing: ansible-doc leaves out what it cannot find."""
+    """Check that every plugin and role has its page. The exit status alone is not enough: ansible-doc leaves out what it cannot find."""
     tally, missing = Tally(), []
     for kind in ("module", "callback", "filter", "lookup", "role"):
         names = plugin_names(kind)

@@ -40,7 +40,7 @@ def test_defaults_install_docker(run_module: Run) -> None:
 
 
 @pytest.mark.parametrize(("check", "problems"), [(True, []), (False, ["docker_data_root", "docker_containerd_root"])])
-def test_planned_mounts_count_in_check_mode_alone(run_module: Run, check: bool, problems: list[str]) -> None:
+def test_planned_mounts_count_only_in_check_mode(run_module: Run, check: bool, problems: list[str]) -> None:
     mount = {"target": "/data", "source": "/dev/sdb1", "fstype": "ext4", "bytes": 1 << 62}
     context = {**CONTEXT, "planned": {"mounts": [mount]}}
     result = run_plan(run_module, docker_plan, context, check, data_root="/data/docker", free_bytes=1 << 61)

@@ -177,7 +177,7 @@ def test_report_only_returns_the_problem(host: Host, plan: Run) -> None:
     assert [mirror["status"] for mirror in result["mirrors"]] == ["stale"]
 
 
-def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan: Run) -> None:
+def test_repeated_request_needs_no_network_and_plans_the_same(host: Host, plan: Run) -> None:
     first = plan(A, B)
     host.apply(first)
     assert host.requests()

@@ -47,18 +47,18 @@ class Host:
 
     def run(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
         self.commands.append(command)
-        words = " ".join(command)
+        line = " ".join(command)
         kind = (
             "smi"
             if command[0] == "nvidia-smi"
             else "image"
             if command[0] == "bash"
             else "remove"
-            if "image rm" in words
+            if "image rm" in line
             else "all"
-            if "=all" in words
+            if "=all" in line
             else "one"
-            if "GPU-" in words or "MIG-" in words
+            if "GPU-" in line or "MIG-" in line
             else "none"
         )
         return self.answers[kind]
