@@ -416,7 +416,7 @@ def test_a_run_on_the_machine_itself_changes_the_port_in_one_run(
     applied({**CONSOLE, **through(2222)})
 
 
-def test_sshd_listens_on_the_requested_address_alone(
+def test_sshd_listens_only_on_the_requested_address(
     applied: Apply, login: Callable[..., Done], targets: list[Machine]
 ) -> None:
     applied({"ssh_listen_addresses": ["{{ ansible_host }}"]})

@@ -75,9 +75,9 @@ class Record(t.NamedTuple):
 class Repository:
     """NVIDIA's repository on this host."""
 
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        self.params = module.params
+    def __init__(self, params: t.Mapping[str, t.Any], run: t.Callable[..., tuple[int, str, str]]) -> None:
+        self.params = params
+        self.run_command = run
         self.user = os.path.join(at(MEMORY), self.params["user"])
         self.record = self._recall()
 
@@ -223,7 +223,7 @@ class Repository:
     def _run(self, command: list[str]) -> tuple[int, str, str]:
         """Run a command, again as long as another process holds a lock that it needs."""
         for tries_left in reversed(range(TRIES)):
-            rc, out, err = self.module.run_command(
+            rc, out, err = self.run_command(
                 command, environ_update={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
             )
             if rc == 0 or not LOCKED.search(out + err):
@@ -314,9 +314,19 @@ def describe(state: State) -> dict[str, t.Any]:
     return {"keyring package": state.package, "source": state.source, "in use by the role": state.used}
 
 
+def is_due(run: t.Callable[..., tuple[int, str, str]], user: str, options: t.Mapping[str, str]) -> bool:
+    """Return whether the module would change something, or refuse these options. Without options: whether a role uses the repository."""
+    state = "present" if options else "absent"
+    repository = Repository({"user": user, "state": state, "directory": None, **options}, run)
+    current = repository.read()
+    if options and problem_of_checksum(repository.params, current.package is not None):
+        return True
+    return repository.plan(current) != current
+
+
 def run(module: AnsibleModule) -> None:
     """Set the repository up, or end its use."""
-    repository = Repository(module)
+    repository = Repository(module.params, module.run_command)
     current = repository.read()
     if module.params["state"] == "present":
         problem = problem_of_checksum(module.params, current.package is not None)

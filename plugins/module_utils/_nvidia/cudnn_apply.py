@@ -211,9 +211,26 @@ def describe(state: State) -> dict[str, t.Any]:
     }
 
 
+def parse_wheels(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[Wheel]:
+    """Return the wheels that the option ``wheels`` of the module describes."""
+    return [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in rows]
+
+
+def is_due(rows: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether the module would change something for these wheels, or refuse them."""
+    wheels, current = parse_wheels(rows), read_state()
+    wanted = plan(wheels, current)
+    try:
+        if wheels:
+            check_ways(wanted, current)
+    except WheelError:
+        return True
+    return wanted != current
+
+
 def run(module: AnsibleModule) -> None:
     """Install the wheels of the request, and remove all others."""
-    wheels = [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in module.params["wheels"]]
+    wheels = parse_wheels(module.params["wheels"])
     current = read_state()
     strange = [wheel.version for wheel in wheels if not VERSION.fullmatch(wheel.version)]
     if strange:

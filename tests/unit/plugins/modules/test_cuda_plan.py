@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -10,19 +11,44 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
-from ansible_collections.rigwright.workstation.plugins.modules import cuda_plan, cudnn_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_plan as planner
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import (
+    cuda_repository,
+    cudnn_apply,
+    cudnn_plan,
+)
+from ansible_collections.rigwright.workstation.plugins.modules import cuda_plan as cuda_module
+from ansible_collections.rigwright.workstation.plugins.modules import cudnn_plan as cudnn_module
+
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
+# The default of the role is an expression.
+BRANCH = {"driver_branch": "auto"}
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text('ID=debian\nVERSION_ID="13"\n')
-    for module in (cuda_plan, cudnn_plan):
+    for module in (cuda_module, cudnn_module, cuda_repository, cudnn_apply):
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     return tmp_path
+
+
+@pytest.fixture
+def plan(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Plan with a module, commands and options. The plan may run these commands and no others."""
+
+    def run(module: ModuleType, commands: Any, ask_apt: bool = False, **options: Any) -> dict[str, Any]:
+        def listed(*arguments: Any, **more: Any) -> dict[str, Any]:
+            return run_module(*arguments, commands=commands, **more)
+
+        return run_plan(listed, module, {"ask_apt": ask_apt, "planned": {}}, **options)
+
+    return run
 
 
 def policy(*names: str, package: str) -> dict[str, tuple[int, str, str]]:
@@ -30,12 +56,12 @@ def policy(*names: str, package: str) -> dict[str, tuple[int, str, str]]:
     return {f"apt-cache policy {' '.join(names)}": (0, f"{package}:\n  Installed: (none)\n  Candidate: 1\n", "")}
 
 
-TOOLKITS = policy(*(cuda_plan.cuda.package_of(row.version) for row in data.TOOLKITS), package="cuda-toolkit-13-0")
-CUDNNS = policy("cudnn9-cuda-12", "cudnn9-cuda-13", package="cudnn9-cuda-13")
+TOOLKITS = policy(*(planner.package_of(row.version) for row in data.TOOLKITS), package="cuda-toolkit-13-0")
+CUDNNS = policy(*map(cudnn_plan.package_of, cudnn_plan.MAJORS), package="cudnn9-cuda-13")
 
 
-def test_toolkits_in_one_line_may_have_spaces(run_module: Run) -> None:
-    result = run_module(cuda_plan, commands={}, toolkits="13.0, 12.9")
+def test_toolkits_in_one_line_may_have_spaces(plan: Run) -> None:
+    result = plan(cuda_module, {}, toolkits="13.0, 12.9", **BRANCH)
 
     assert (result["toolkits"], result["requirements"]) == (["13.0", "12.9"], [])
 
@@ -43,30 +69,39 @@ def test_toolkits_in_one_line_may_have_spaces(run_module: Run) -> None:
 @pytest.mark.parametrize(
     ("module", "commands", "variable", "package", "unknown"),
     [
-        (cuda_plan, TOOLKITS, "cuda_toolkits", {"toolkits": ["13.0"]}, {"toolkits": ["13.0", "12.9"]}),
-        (cudnn_plan, CUDNNS, "cudnn_cuda_majors", {"cuda_majors": [13]}, {"cuda_majors": [13, 12]}),
+        (cuda_module, TOOLKITS, "cuda_toolkits", {"toolkits": ["13.0"]}, {"toolkits": ["13.0", "12.9"]}),
+        (cudnn_module, CUDNNS, "cudnn_cuda_majors", {"cuda_majors": [13]}, {"cuda_majors": [13, 12]}),
     ],
 )
 def test_package_unknown_to_apt_is_refused(
-    run_module: Run, module: ModuleType, commands: Any, variable: str, package: Any, unknown: Any
+    plan: Run, module: ModuleType, commands: Any, variable: str, package: Any, unknown: Any
 ) -> None:
-    params = {"source": "cuda_repository", "ask_apt": True}
+    options = {"source": "cuda_repository", **(BRANCH if module is cuda_module else {})}
 
-    assert run_module(module, commands=commands, **params, **package)["requirements"] == []
-    assert run_module(module, commands={}, **{**params, "ask_apt": False}, **unknown)["requirements"] == []
-    (row,) = run_module(module, commands=commands, **params, **unknown)["requirements"]
+    assert plan(module, commands, ask_apt=True, **options, **package)["requirements"] == []
+    assert plan(module, {}, **options, **unknown)["requirements"] == []
+    (row,) = plan(module, commands, ask_apt=True, **options, **unknown)["requirements"]
     assert row["variable"] == variable
     assert "which NVIDIA's repository for this system does not have" in row["problem"]
     assert "choose among 13" in row["remedy"]
 
 
-@pytest.mark.parametrize(("module", "role"), [(cuda_plan, "cuda"), (cudnn_plan, "cudnn")])
-def test_a_damaged_record_is_no_python_error(run_module: Run, root: Path, module: ModuleType, role: str) -> None:
+@pytest.mark.parametrize(("module", "role"), [(cuda_module, "cuda"), (cudnn_module, "cudnn")])
+def test_a_damaged_record_is_no_python_error(plan: Run, root: Path, module: ModuleType, role: str) -> None:
     place = root / f"var/lib/rigwright_{role}"
     place.mkdir(parents=True)
     (place / "packages.json").touch()
 
-    result = run_module(module, commands={}, state="absent")
+    result = plan(module, {}, state="absent")
 
     assert result["failed"]
     assert f"/var/lib/rigwright_{role}/packages.json is damaged" in result["msg"]
+
+
+def test_wheels_that_are_no_table_are_explained(plan: Run) -> None:
+    result = plan(cudnn_module, {}, wheels={"9.28.0.42": ["0" * 64]})
+
+    assert result["failed"]
+    assert result["msg"].startswith(
+        "cudnn_wheels: 9.28.0.42 has no table of checksums by CUDA's major version; write it"
+    )

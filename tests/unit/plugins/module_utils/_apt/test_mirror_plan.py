@@ -209,7 +209,7 @@ def test_nothing_is_wanted_without_a_mirror(plan: Run) -> None:
     assert plan(hf_endpoint="https://hf.example")["wanted"] is True
 
 
-def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan: Run) -> None:
+def test_repeated_request_needs_no_network_and_plans_the_same(host: Host, plan: Run) -> None:
     first = plan(A, B)
     host.apply(first)
     assert host.requests()

@@ -105,6 +105,20 @@ def test_repository_has_the_requested_address(run_module: Run, host: Host) -> No
     assert not run_module(cuda_repository, **host.request())["changed"]
 
 
+def test_repository_is_due_when_the_module_would_change_it(run_module: Run, host: Host) -> None:
+    options = {name: value for name, value in host.request().items() if name != "user"}
+
+    def due(wanted: dict[str, str], user: str = "cuda") -> bool:
+        return cuda_repository_run.is_due(host.run_command, user, wanted)
+
+    assert [due(options), due({})] == [True, False]
+    run_module(cuda_repository, **host.request())
+    assert [due(options), due({}), due(options, "cudnn"), due({}, "cudnn")] == [False, True, True, False]
+    # What the module refuses, it has to see.
+    assert due({**options, "keyring_sha256": "short"}) is True
+    assert due({**options, "url": "https://another.example"}) is True
+
+
 def test_last_user_removes_it(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
@@ -132,9 +146,7 @@ def test_earlier_repository_stays(run_module: Run, host: Host) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "/mirror"])
-def test_a_source_that_was_there_before_comes_back(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], url: str
-) -> None:
+def test_an_earlier_source_is_restored(run_module: Run, host: Host, snapshot: Callable[[Path], Any], url: str) -> None:
     host.install()
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
@@ -232,7 +244,7 @@ def test_a_lock_that_stays_is_the_reason(
     assert snapshot(host.root) == before
 
 
-def test_a_package_that_could_not_go_goes_with_the_next_run(
+def test_the_next_run_removes_a_package_that_stayed(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any]
 ) -> None:
     (host.root / "var/lib").mkdir(exist_ok=True)
@@ -297,7 +309,7 @@ def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) ->
         ),
     ],
 )
-def test_what_apt_does_not_trust_leaves_no_trace(
+def test_untrusted_repository_leaves_no_files(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], complaint: str, message: str
 ) -> None:
     before = snapshot(host.root)

@@ -158,7 +158,7 @@ def test_groups_are_due_until_they_have_their_members(plan, monkeypatch):
     assert plan(allow_groups=[{"name": "other"}])["groups_due"] is True
 
 
-def test_only_a_sshd_that_the_role_has_configured_is_restarted_for_its_removal(plan, monkeypatch):
+def test_removal_restarts_only_a_sshd_of_the_role(plan, monkeypatch):
     assert plan(state="absent", ports=[0])["requirements"] == []
     assert plan(state="absent")["units"] == []
     monkeypatch.setattr(run, "sets_in_place", lambda: ["ssh"])

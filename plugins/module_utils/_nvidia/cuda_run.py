@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan CUDA on a host: what the modules cuda_plan and cuda_verify run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_plan as cuda
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
+    known_packages,
+    memory,
+    read_host,
+    repository,
+)
+
+ROLE = "cuda"
+ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-cuda.sources"
+# The set of config_files with the record of packages, and the directory of the record.
+PACKAGE_SET, PACKAGE_DIRECTORY = "cuda_packages", "/var/lib/rigwright_cuda"
+
+Run = t.Callable[..., tuple[int, str, str]]
+
+
+def plan_host(tree: Tree, run: Run, request: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the plan. The keys that end in ``_due`` say which tasks would change something.
+
+    :raises ValueError: the role's own record is damaged.
+    """
+    host = read_host(tree, ROLE)
+    if request["state"] == "absent":
+        return {
+            **dataclasses.asdict(cuda.plan_absent(host)),
+            "repository_due": cuda_repository.is_due(run, ROLE, {}),
+            "environment_due": is_due(tree, ROLE),
+            "package_files_due": is_due(tree, PACKAGE_SET),
+        }
+    # "13.0, 12.9" comes as a list with a space in it.
+    toolkits = tuple(toolkit.strip() for toolkit in request["toolkits"])
+    wanted = cuda.Request(
+        request["source"], toolkits, request["default"], request["driver_branch"], request["free_bytes"]
+    )
+    plan = cuda.plan_present(host, wanted)
+    if request["ask_apt"] and plan.source == data.CUDA_REPOSITORY:
+        choices = {row.version: cuda.package_of(row.version) for row in data.TOOLKITS}
+        plan.check_known("cuda_toolkits", choices, known_packages(run, choices.values()))
+    package_files = [{"path": memory(ROLE), "content": json.dumps(plan.brought) + "\n"}]
+    if not plan.requirements and plan.source == data.ARCHIVE:
+        package_files += archive_files(run, host)
+    place = repository(host, request["repository"] or {}) if plan.source == data.CUDA_REPOSITORY else {}
+    repository_due = cuda_repository.is_due(run, ROLE, place)
+    package_files_due = is_due(tree, PACKAGE_SET, package_files, [PACKAGE_DIRECTORY])
+    return {
+        **dataclasses.asdict(plan),
+        "package_files": package_files,
+        "repository": place,
+        "repository_due": repository_due,
+        "package_files_due": package_files_due,
+        "install_due": repository_due or package_files_due or bool(plan.install) or plan.unfinished,
+        "gpus": len(host.generations),
+    }
+
+
+def archive_files(run: Run, host: cuda.Host) -> list[dict[str, str]]:
+    """Return the source of the components that have the archive's toolkit."""
+    components = next(
+        row.components
+        for row in package_data.ARCHIVES
+        if (row.distribution, row.version) == (host.distribution, host.version)
+    )
+    wanted = [name for name in components if "firmware" not in name and name != "restricted"]
+    _rc, out, _err = run(list(archive.COMMAND), check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})
+    text = archive.component_source(archive.parse_targets(out), host.distribution, wanted, ARCHIVE_SOURCE)
+    return [{"path": ARCHIVE_SOURCE, "content": text}] if text else []

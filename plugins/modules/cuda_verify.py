@@ -1,0 +1,49 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cuda_verify
+short_description: Verify the default CUDA toolkit by its compiler (internal to the role cuda)
+description:
+  - Internal to the role P(rigwright.workstation.cuda#role), whose argument spec describes the request. Called by
+    M(rigwright.workstation.verify). Changes nothing.
+  - Compiles a test program, runs it where there are GPUs, and looks for the compiler in every kind of session.
+version_added: 0.1.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.plan
+"""
+
+EXAMPLES = r"""
+- name: Verify CUDA
+  rigwright.workstation.verify:
+    context: {ask_apt: false, program: "{{ lookup('ansible.builtin.file', 'device_query.cu') }}"}
+"""
+
+RETURN = r""" # """
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_run import plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_verify import findings
+
+ROOT = "/"
+
+
+def main() -> None:
+    module, request = role_module()
+    try:
+        plan = plan_host(Tree(ROOT), module.run_command, request)
+    except ValueError as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
+    module.exit_json(changed=False, findings=findings(client_runner(module), request, plan))
+
+
+if __name__ == "__main__":
+    main()
