@@ -29,7 +29,7 @@ CUDA = {
     "repository": None,
     "ask_apt": False,
 }
-CUDNN = {
+CUDNN: dict[str, Any] = {
     "state": "present",
     "source": "wheel",
     "cuda_majors": [13],
