@@ -72,11 +72,11 @@ def arrows(root: Path = ROOT) -> dict[str, set[str]]:
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
     """Return the packages of a circle of imports, and nothing when there is none."""
-    left = {package: set(targets) for package, targets in graph.items()}
-    while free := [package for package, targets in left.items() if not targets & left.keys()]:
+    remaining = {package: set(targets) for package, targets in graph.items()}
+    while free := [package for package, targets in remaining.items() if not targets & remaining.keys()]:
         for package in free:
-            del left[package]
-    return sorted(left)
+            del remaining[package]
+    return sorted(remaining)
 
 
 def picture(root: Path = ROOT) -> str:
@@ -88,7 +88,7 @@ def picture(root: Path = ROOT) -> str:
     for name in sorted(graph, key=lambda name: (-PACKAGES[name].floor, name)):
         floor, purpose = PACKAGES[name]
         lines.append(
-            f"| {floor} | `{name}` | {purpose} | {', '.join(f'`{one}`' for one in sorted(graph[name])) or 'none'} |"
+            f"| {floor} | `{name}` | {purpose} | {', '.join(f'`{target}`' for target in sorted(graph[name])) or 'none'} |"
         )
     floors = sorted({PACKAGES[name].floor for name in graph}, reverse=True)
     chart = ["```mermaid", "graph TD"]

@@ -128,7 +128,7 @@ def put_file(laptop: Machine) -> None:
 
 
 def restore_file(workstation: Machine) -> None:
-    """Back the workstation up, lose a file of its owner and get it back. Raises Refusal when it fails."""
+    """Run a backup of the workstation, delete a file of its owner and restore it. Raises Refusal when it fails."""
     with step("workstation: rigwright-backup run home; a lost file; rigwright-backup restore home"):
         done = workstation.run(
             "set -e; cd ~owner; date --iso-8601=ns > thesis; cp thesis /tmp/thesis; rigwright-backup run home; rm thesis"

@@ -29,10 +29,10 @@ not this page. `ansible-doc -t role rigwright.workstation.<role>` shows one role
 def _text(value: object) -> str:
     """Return a description as one line of a Markdown table."""
     parts = [value] if isinstance(value, str) else list(value or []) if isinstance(value, list) else []
-    words = " ".join(" ".join(str(part).split()) for part in parts)
-    words = re.sub(r"\b[CVO]\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", words)
-    words = re.sub(r"\b[MPRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", words)
-    return words.replace("|", "\\|")
+    line = " ".join(" ".join(str(part).split()) for part in parts)
+    line = re.sub(r"\b[CVO]\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", line)
+    line = re.sub(r"\b[MPRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", line)
+    return line.replace("|", "\\|")
 
 
 def _default(option: Mapping[str, Any]) -> str:
@@ -51,12 +51,12 @@ def _rows(options: Mapping[str, Mapping[str, Any]], prefix: str = "") -> Iterato
         kind = option.get("type", "str")
         if option.get("elements"):
             kind = f"{kind} of {option['elements']}"
-        words = _text(option.get("description"))
+        description = _text(option.get("description"))
         if option.get("choices"):
-            words += f" One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
+            description += f" One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
         if option.get("no_log"):
-            words += " Secret."
-        yield f"| `{prefix}{name}` | {kind} | {_default(option)} | {words} |"
+            description += " Secret."
+        yield f"| `{prefix}{name}` | {kind} | {_default(option)} | {description} |"
         nested = f"{prefix}{name}[]." if option.get("type") == "list" else f"{prefix}{name}."
         yield from _rows(option.get("options") or {}, nested)
 

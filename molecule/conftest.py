@@ -86,7 +86,7 @@ def scenario() -> str:
 
 @pytest.fixture(scope="session")
 def machine() -> Callable[[str], Machine]:
-    """Give a host of the lab by its name: `machine("laptop").ssh("owner@debian12", "true")`."""
+    """Return a host of the lab by its name: `machine("laptop").ssh("owner@debian12", "true")`."""
     client = engine.connect()
     return lambda name: Machine(client, LAB.host(name))
 

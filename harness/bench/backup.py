@@ -1,7 +1,7 @@
-"""What the role backup costs beside plain restic: the same files into a fresh repository and back, by its program and by hand.
+"""Compare the role backup with plain restic: back the same files up into a fresh repository and restore them, both ways.
 
-All in one run on one host, each way after the other, the same restic for both: what differs is the unit (it comes behind all other work),
-the manifest, and the list of files for the drill.
+Both ways alternate in one run on one host, with the same restic. The differences are the unit (with the lowest priority), the manifest,
+and the list of files for the drill.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLACE = "/srv/bench"
 LARGE_MIB, LARGE = 64, 24  # checkpoints
 SMALL_KIB, SMALL = 32, 16_384  # code, configuration, thumbnails
 MIB = LARGE * LARGE_MIB + SMALL * SMALL_KIB // 1024
-# Random: what could be compressed or is there twice would measure something else.
+# Random: compression and deduplication would distort the rates.
 FILL = f"""
 import os
 for number in range({LARGE}):
@@ -62,7 +62,7 @@ class Rate(NamedTuple):
 
 
 def apply_role() -> None:
-    """Have the role back the directory up, with the release that is measured."""
+    """Apply the role with a job for the directory, and with the measured release."""
     variables = {
         "backup_version": restic_releases.RESTIC,
         "backup_releases": {
@@ -80,15 +80,15 @@ def apply_role() -> None:
 
 
 def measure(host: Machine, way: dict[str, str]) -> Rate:
-    """Return the seconds of the whole command for each way, as its user waits for it."""
+    """Measure the rates of one way, from the start of a command to its end, as its user waits for it."""
     host.must(f"rm -rf {PLACE}/back; {way['init']}; sync")
     seconds = []
-    for what in Rate._fields:
+    for step_name in Rate._fields:
         start = time.monotonic()
-        host.must(way[what], seconds=900)
+        host.must(way[step_name], seconds=900)
         seconds.append(time.monotonic() - start)
     host.must(f"diff -r {PLACE}/source {PLACE}/back{PLACE}/source", seconds=300)
-    return Rate(*(MIB * 1.048576 / one for one in seconds))
+    return Rate(*(MIB * 1.048576 / elapsed for elapsed in seconds))
 
 
 def main(runs: int) -> int:
@@ -112,12 +112,14 @@ def main(runs: int) -> int:
     )
     print(f"    {'':20} {'backup MB/s':>12} {'restore MB/s':>13}   (median of {runs}; least to most)")
     for name, found in rates.items():
-        backup, restore = ([getattr(rate, what) for rate in found] for what in Rate._fields)
+        backup, restore = ([getattr(rate, field) for rate in found] for field in Rate._fields)
         spread = f"{min(backup):.0f} to {max(backup):.0f}, {min(restore):.0f} to {max(restore):.0f}"
         print(f"    {name:20} {statistics.median(backup):12.0f} {statistics.median(restore):13.0f}   ({spread})")
     ratios = [
-        statistics.median(getattr(role, what) / getattr(hand, what) for hand, role in zip(*rates.values(), strict=True))
-        for what in Rate._fields
+        statistics.median(
+            getattr(role, field) / getattr(hand, field) for hand, role in zip(*rates.values(), strict=True)
+        )
+        for field in Rate._fields
     ]
     print(f"    {'ratio':20} {ratios[0]:12.2f} {ratios[1]:13.2f}   (median of the rounds)")
     return 0

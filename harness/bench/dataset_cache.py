@@ -48,7 +48,7 @@ def make(folder: Path, count: int, size: int) -> None:
 
 
 def set_page_cache(folder: Path, warm: bool) -> None:
-    """Have the kernel hold all pages of these files, or none: of these alone, since others use the machine too."""
+    """Make the kernel hold all pages of these files, or none: of these alone, since others use the machine too."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -76,7 +76,7 @@ def remove(folder: Path) -> None:
 
 
 def copiers(program: Path, target: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Each copies a folder into *target*; the first ones leave it to the kernel when it gets to the disk."""
+    """Yield functions that copy a folder into *target*; the first ones let the kernel decide when it gets to the disk."""
 
     def run(*command: object, durable: bool = False) -> None:
         subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL, check=True)

@@ -35,9 +35,9 @@ class Cost(NamedTuple):
 
 
 def host_seconds(machines: Collection[Machine]) -> float:
-    """Processor time that hosts have used since they were started."""
+    """Return the processor time that hosts have used since they were started."""
     stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
-    nanoseconds: list[int] = [one["cpu_stats"]["cpu_usage"]["total_usage"] for one in stats]
+    nanoseconds: list[int] = [stat["cpu_stats"]["cpu_usage"]["total_usage"] for stat in stats]
     return sum(nanoseconds) / 1e9
 
 
@@ -67,7 +67,7 @@ def run_site(machines: Collection[Machine]) -> Cost:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs that are counted (default: 3)")
     parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
-    parser.add_argument("--backup", action="store_true", help="measure the role backup beside plain restic instead")
+    parser.add_argument("--backup", action="store_true", help="measure the role backup next to plain restic instead")
     bench_dataset_cache.add_arguments(parser)
 
 
@@ -88,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
     load = os.getloadavg()[0]
     say(f"site.yml, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
     print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {median.hosts:.1f} CPU-s")
-    for name, host in json.loads(demo.REPORT.read_text())["hosts"].items():
-        runs = {role: one["module_runs"] for role, one in host["roles"].items() if one["module_runs"]}
-        print(f"    {name}: {runs} module runs")
+    for alias, host in json.loads(demo.REPORT.read_text())["hosts"].items():
+        runs = {name: role["module_runs"] for name, role in host["roles"].items() if role["module_runs"]}
+        print(f"    {alias}: {runs} module runs")
     return 0

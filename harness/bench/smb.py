@@ -57,7 +57,7 @@ class Rate(NamedTuple):
 
 
 def apply_role(encrypt: str) -> None:
-    """Have the role serve the directory on the host."""
+    """Apply the role, which serves the directory on the host."""
     variables = {
         "samba_networks": [],
         "samba_encrypt": encrypt,

@@ -70,7 +70,7 @@ class Package:
             **{name: ", ".join(entries) for name, entries in self.relations.items() if entries},
             "Section": "multiverse/devel",
             "Priority": "optional",
-            "Description": f"imitation of the package {self.name}",
+            "Description": f"fake of the package {self.name}",
         }
         return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
@@ -167,7 +167,7 @@ class Key:
 
 @contextmanager
 def gnupg(secret: bytes) -> Iterator[Callable[..., bytes]]:
-    """Give `gpg(*arguments, text="")`, which knows this secret key and no other."""
+    """Yield `gpg(*arguments, text="")`, which knows this secret key and no other."""
     with tempfile.TemporaryDirectory() as home:  # its path is short, since gpg-agent's socket is in it
 
         def gpg(*arguments: str, text: str = "") -> bytes:
@@ -186,7 +186,7 @@ def signing_key(digest: str = "SHA256") -> Key:
 
     def make() -> bytes:
         with gnupg(b"") as gpg:
-            name = "imitated repository <root@localhost>"
+            name = "fake repository <root@localhost>"
             wanted = ("rsa2048", "sign", "never")
             gpg("--passphrase", "", "--cert-digest-algo", digest, "--quick-generate-key", name, *wanted)
             return gpg("--armor", "--export-secret-keys")

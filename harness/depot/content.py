@@ -23,7 +23,7 @@ SERVED: dict[str, Callable[[], None]] = {
 
 
 def put(names: Iterable[str]) -> None:
-    """Have the depot serve these. Raises Refusal for a name that is none."""
+    """Put these into the depot. Raises Refusal for a name that is none."""
     for name in names:
         if name not in SERVED:
             raise Refusal(f"The depot serves no {name!r}: name one of {', '.join(SERVED)}")

@@ -260,11 +260,11 @@ def put() -> None:
 @contextmanager
 def another_key() -> Iterator[None]:
     """Serve the repository under another key, as a compromised mirror would: key file and signatures match each other."""
-    stranger = apt_repository.signing_key("SHA512")
+    other_key = apt_repository.signing_key("SHA512")
     with ExitStack() as published:
-        published.enter_context(depot.publish(f"{ROOT}/gpg", stranger.public))
+        published.enter_context(depot.publish(f"{ROOT}/gpg", other_key.public))
         for _number, codename in SUITES.values():
             release = (depot.WWW / ROOT / "dists" / codename / "Release").read_text()
-            for name, content in apt_repository.signed(release, stranger).items():
+            for name, content in apt_repository.signed(release, other_key).items():
                 published.enter_context(depot.publish(f"{ROOT}/dists/{codename}/{name}", content))
         yield

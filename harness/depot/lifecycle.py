@@ -280,7 +280,7 @@ def wait_until_ready() -> None:
 
 
 def clean() -> None:
-    """Forget what was downloaded and built."""
+    """Remove what was downloaded and built."""
     for folder in (STATE, BUILDS):
         shutil.rmtree(folder, ignore_errors=True)
 

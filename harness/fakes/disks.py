@@ -23,6 +23,7 @@ PROGRAM = r'''
 import contextlib, fcntl, glob, os, subprocess, sys, time
 
 HOME, RUN = "/srv/imitated_disks", "/run/imitated_disks"
+MODEL = "IMITATED"  # kept: molecule/storage/vars.yml has the id of such a disk
 LOOP_SET_STATUS64, LOOP_GET_STATUS64, FLAGS, AUTOCLEAR = 0x4C04, 0x4C05, 52, 4
 
 
@@ -31,17 +32,17 @@ def output_of(*command):
 
 
 def attach(image):
-    """A loop device that goes when nobody holds it any more."""
+    """Return a loop device that is detached when nobody holds it any more."""
     device = output_of("losetup", "--noheadings", "--output", "NAME", "--associated", image).split("\n")[0]
     device = device or output_of("losetup", "--find", "--show", "--partscan", image)
-    held = open(device, "rb")
+    device_file = open(device, "rb")
     status = bytearray(232)
-    fcntl.ioctl(held, LOOP_GET_STATUS64, status)
+    fcntl.ioctl(device_file, LOOP_GET_STATUS64, status)
     status[FLAGS] |= AUTOCLEAR
-    fcntl.ioctl(held, LOOP_SET_STATUS64, bytes(status))
+    fcntl.ioctl(device_file, LOOP_SET_STATUS64, bytes(status))
     link(device, f"{RUN}/{os.path.basename(image)[:-4]}")
     output_of("partx", "--add", device)
-    return held
+    return device_file
 
 
 def link(target, path):
@@ -57,7 +58,7 @@ def number(name):
 
 
 def settle():
-    """What udev does."""
+    """Do what udev does."""
     for path in glob.glob("/dev/disk/by-*/*"):
         os.unlink(path)
     os.makedirs("/run/udev/data", exist_ok=True)
@@ -65,7 +66,7 @@ def settle():
         serial, device = os.path.basename(mark), os.readlink(mark)
         disk = os.path.basename(device)
         with open(f"/run/udev/data/b{number(disk)}", "w") as file:
-            file.write(f"I:1\nE:ID_SERIAL=IMITATED_{serial}\nE:ID_SERIAL_SHORT={serial}\nE:ID_MODEL=IMITATED\n")
+            file.write(f"I:1\nE:ID_SERIAL={MODEL}_{serial}\nE:ID_SERIAL_SHORT={serial}\nE:ID_MODEL={MODEL}\n")
         for node in glob.glob(f"{device}p*"):
             os.unlink(node)
         for name in [disk, *(os.path.basename(path) for path in glob.glob(f"/sys/block/{disk}/{disk}p*"))]:
@@ -73,7 +74,7 @@ def settle():
                 major, minor = map(int, number(name).split(":"))
                 os.mknod(f"/dev/{name}", 0o60660, os.makedev(major, minor))
             part = name[len(disk) + 1 :]
-            link(f"/dev/{name}", f"/dev/disk/by-id/ata-IMITATED_{serial}" + (f"-part{part}" if part else ""))
+            link(f"/dev/{name}", f"/dev/disk/by-id/ata-{MODEL}_{serial}" + (f"-part{part}" if part else ""))
             for line in output_of("blkid", "--probe", "--output", "export", f"/dev/{name}").splitlines():
                 kind, _sign, value = line.partition("=")
                 if kind in ("UUID", "LABEL") or kind == "PART_ENTRY_UUID":

@@ -1,9 +1,9 @@
 """Fake of a machine with an NVIDIA GPU, on a sandbox host. All that is not real there is in this module.
 
-    imitate_gpu(machine, device_ids=["2684"])               # an RTX 4090; the host reboots
-    imitate_gpu(machine, device_ids=["2684"], refuses={"590.48.01": "NVRM: ... failed"})
-    imitate_driver(machine, gpus(["2684", "2684"]))         # the same with an installed driver; no kernel, no DKMS
-    python -m harness.fakes.gpu_host molecule 2684            # the targets of a lab, side by side
+    install_fake_gpu(machine, device_ids=["2684"])  # an RTX 4090; the host reboots
+    install_fake_gpu(machine, device_ids=["2684"], refuses={"590.48.01": "NVRM: ... failed"})
+    install_fake_driver(machine, gpus(["2684", "2684"]))  # the same with an installed driver; no kernel, no DKMS
+    python -m harness.fakes.gpu_host molecule 2684  # the targets of a lab, side by side
 
 A container has the kernel of the machine that it runs on, and loads no module. At each boot of the host the unit
 `rigwright-imitated-gpu.service` (`gpu_host_files/boot.py`) shows what a kernel would show, at the lowest level that a container
@@ -18,9 +18,9 @@ can change:
   /proc/driver/nvidia, /sys/module/nvidia, the driver's link of each device and /dev/nvidia* are created from the output of modinfo. A
   failure is in the journal with the kernel's message (`journalctl --identifier kernel`). dmesg and /proc/modules are the machine's own.
 
-With `imitate_driver` a driver is installed from the beginning, for tests of other roles. Its version is in /proc and /sys, and the device
-nodes have numbers without a driver on this machine. Its user-space parts are `libnvidia-ml.so.1` with a state (`nvml.py`; a reboot resets
-it like a driver's), `nvidia-smi` on top of it, and an empty libcuda.so.1.
+With `install_fake_driver` a driver is installed from the beginning, for tests of other roles. Its version is in /proc and /sys, and the
+device nodes have numbers without a driver on this machine. Its user-space parts are `libnvidia-ml.so.1` with a state (`nvml.py`; a reboot
+resets it like a driver's), `nvidia-smi` on top of it, and an empty libcuda.so.1.
 
 Everything above that is real, and sees no difference.
 """
@@ -54,7 +54,7 @@ SLOW_S = 600  # a kernel is downloaded and its initramfs made
 APT_GET = "DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends"
 
 
-def imitate_gpu(
+def install_fake_gpu(
     machine: Machine,
     device_ids: Sequence[str],
     *,
@@ -91,7 +91,7 @@ def gpus(device_ids: Sequence[str], pci_class: str = VGA) -> list[dict[str, str]
     ]
 
 
-def imitate_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> None:
+def install_fake_driver(machine: Machine, cards: Sequence[Mapping[str, str]], version: str = DRIVER) -> None:
     """Turn a sandbox host into a machine with these GPUs and a loaded driver of this version, and reboot it."""
     earlier = f"{LIBRARIES}/lib{{nvidia-ml,cuda}}.so.* {FIRMWARE}"
     libcuda = Entry(compiled(None, "-shared", "-nostdlib", soname=CUDA), mode=0o755)
@@ -218,7 +218,7 @@ def main() -> None:
         step(f"install fake GPUs in {', '.join(machine.host.name for machine in targets)}"),
         ThreadPoolExecutor() as pool,
     ):
-        list(pool.map(lambda machine: imitate_gpu(machine, arguments.device_ids), targets))
+        list(pool.map(lambda machine: install_fake_gpu(machine, arguments.device_ids), targets))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from harness.fakes import nvml as fake_nvml
-from harness.fakes.gpu_host import gpus, imitate_driver, table
+from harness.fakes.gpu_host import gpus, install_fake_driver, table
 from harness.sandbox import engine, lab
 from harness.sandbox.clients import Entry, Machine
 
@@ -40,7 +40,7 @@ def state(**changes: str | None) -> dict[str, Entry]:
 
 
 def prepare(machine: Machine) -> None:
-    imitate_driver(machine, GPUS)
+    install_fake_driver(machine, GPUS)
     machine.put({"/usr/local/bin/journalctl": Entry(JOURNALCTL, mode=0o755)})
     machine.must("logger --tag kernel 'Linux version, fake'")
 

@@ -286,7 +286,7 @@ class Machine:
         times: int = 1,
         activation: str | None = None,
     ) -> None:
-        """Have calls of a function fail: after `skip` more, `times` times (0: always). "write" is any writing call, "any" any.
+        """Make calls of a function fail: after `skip` more, `times` times (0: always). "write" is any writing call, "any" any.
 
         With `result` SUCCESS the call is made; `activation` is then what nvmlDeviceSetMigMode says of the new mode.
         """
@@ -311,7 +311,7 @@ class Machine:
         instance: tuple[int, int] | None = None,
         name: str = "python3",
     ) -> None:
-        """Have a process use a GPU: "compute", "graphics", or "mps" for a client of MPS. `instance` is (GPU instance, compute instance)."""
+        """Add a process that uses a GPU: "compute", "graphics" or "mps" (MPS client). `instance` is (GPU instance, compute instance)."""
         if kind not in KINDS:
             raise ValueError(f"{kind} is none of {KINDS}")
         used = NOT_AVAILABLE if memory_mib is None else memory_mib << 20
@@ -319,18 +319,18 @@ class Machine:
         self.change({f"gpu.{gpu}.process.{pid}": f"{kind} {used} {gi} {ci} {name}"})
 
     def use_process(self, gpu: int, pid: int, *percent: int) -> None:
-        """Have a process be busy: percent of SMs, memory, encoder and decoder."""
+        """Set how busy a process is: percent of SMs, memory, encoder and decoder."""
         self.change({f"gpu.{gpu}.use.{pid}": written([1, *percent])})
 
     def end_process(self, gpu: int, pid: int) -> None:
         self.change({f"gpu.{gpu}.process.{pid}": None, f"gpu.{gpu}.use.{pid}": None})
 
     def lose(self, gpu: int) -> None:
-        """Have a GPU fall off the bus, until a reboot."""
+        """Make a GPU fall off the bus, until a reboot."""
         self.change({f"gpu.{gpu}.lost": "1"})
 
     def kill(self, gpu: int) -> None:
-        """Have a GPU be dead from the next load of the driver on: NVML does not show it any more."""
+        """Make a GPU fail from the next load of the driver on: NVML does not list it any more."""
         self.change({f"gpu.{gpu}.dead": "1"})
 
     def unload_driver(self) -> None:

@@ -24,7 +24,7 @@ from docker.utils.socket import frames_iter
 from harness.sandbox.lab import Host, Refusal
 
 # Docker gives what a program has said two seconds to arrive once the program has ended, and drops the rest: on a busy machine all of it.
-# So the shell says where it ends, and stays until it is told that this was heard. It begins when it is told to: docker-py reads docker's
+# So the shell says where it ends, and stays until the client sends a line. It also begins with a line: docker-py reads docker's
 # answer through a buffer, gives the socket below it, and loses what has come with the answer.
 UNTIL_HEARD = (
     "read -r -t 60 || exit 125; "
@@ -140,7 +140,7 @@ class Machine:
 
 @contextlib.contextmanager
 def kept(machines: Sequence[Machine], *paths: str) -> Iterator[None]:
-    """Give files and directories back as they were after the `with` block, however it ends; those that were not there go."""
+    """Restore files and directories as they were before the `with` block, however it ends, and remove new ones."""
     files, archive = " ".join(paths), "--absolute-names --file /root/kept.tar"
     for machine in machines:
         machine.must(f"ls -d {files} 2>/dev/null | tar --create {archive} --files-from -")

@@ -138,8 +138,10 @@ def without_new_packages(before: State, after: State) -> State:
 
 def units(state: State) -> set[str]:
     """Return the units that run, or start at boot, of any package."""
-    found = (re.fullmatch(r"unit (.+)|file /etc/systemd/system/[^/]+\.(?:wants|requires)/(.+)", name) for name in state)
-    return {one[1] or one[2] for one in found if one}
+    matches = (
+        re.fullmatch(r"unit (.+)|file /etc/systemd/system/[^/]+\.(?:wants|requires)/(.+)", name) for name in state
+    )
+    return {match[1] or match[2] for match in matches if match}
 
 
 def service_starts(machine: Machine) -> dict[str, str]:

@@ -29,14 +29,14 @@ from harness.sandbox.lab import DEPOT, STATE, Host, Lab, Refusal
 
 KEY = STATE / "id_ed25519"
 OWNER = 1000  # the user that image_setup.sh makes
-# Of all hosts; nothing uses it on a host that has no ccache (imitated_gpu.share_compiler_cache).
+# Of all hosts; nothing uses it on a host that has no ccache (gpu_host.share_compiler_cache).
 COMPILER_CACHE = depot.BUILDS / "ccache"
 
 BOOT = Path(__file__).with_name("host_boot.sh")
 BOOT_LIMIT = 180  # seconds: a host boots in two, and on a machine with much else to do it has taken a minute
 
-# Of imitated GPUs (gpu_host_files/boot.py): no driver of the machine has these, so opening one tells what a control group allows.
-IMITATED_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
+# Devices of fake GPUs (gpu_host_files/boot.py). No driver of the machine has them, so opening one shows what a control group allows.
+FAKE_GPU_RULES = ["c 60:* rwm", "c 61:* rwm"]
 
 # Block major 7 and the misc device that hands out a free one. They are the machine's, so only a lab that mounts file systems has them.
 LOOP_DEVICE_RULES = ["b 7:* rwm", "c 10:237 rwm"]
@@ -78,7 +78,7 @@ def up(wanted: Lab) -> None:
 
 
 def raise_inotify_limit() -> None:
-    """Have enough inotify instances until the next boot: all hosts together have those of the machine's root, and a dockerd uses many.
+    """Raise the limit of inotify instances until the next boot: all hosts share those of the machine's root, and a dockerd uses many.
 
     Where that may not be done, a host that finds none left is refused with the words (`wait_until_ready`).
     """
@@ -139,7 +139,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         environment={"container": "docker"},
         cap_drop=["ALL"],
         cap_add=CAPABILITIES,
-        device_cgroup_rules=IMITATED_GPU_RULES + (loop_device_rules() if wanted.loop_devices else []),
+        device_cgroup_rules=FAKE_GPU_RULES + (loop_device_rules() if wanted.loop_devices else []),
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
@@ -162,7 +162,7 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
 
 
 def loop_device_rules() -> list[str]:
-    """Loop devices and their partitions; the numbers of partitions are those of NVMe disks too, so what is this machine's is left out."""
+    """Return the rules for loop devices and their partitions, without the NVMe disks of this machine, whose numbers are the same."""
     numbers = [f"{PARTITION_MAJOR}:{minor}" for minor in range(LOOP_NODES)]
     theirs = [
         number

@@ -41,7 +41,7 @@ class Steps:
         return ""
 
     def begin(self, role: str) -> str:
-        """Go on with another role, and return the line of the one that has ended."""
+        """Begin another role, and return the line of the one that has ended."""
         seconds = time.monotonic() - self.start
         shown = f"    {self.role:26} {seconds:6.1f} s   {self.outcome()}" if self.role else ""
         self.role, self.start = role, time.monotonic()

@@ -158,7 +158,7 @@ def tally_of_junit(path: Path) -> Tally:
 
 
 def describe_failure(case: ElementTree.Element, failure: ElementTree.Element) -> str:
-    """Say in a line which test failed, where, and why: an error of Ansible's where the words have one, else how they begin."""
+    """Return in one line which test failed, where, and why: an error of Ansible's, else the beginning of the message."""
     where = re.search(r"^\S+\.py:\d+(?=:)", failure.text or "", re.MULTILINE)
     message = " ".join(failure.get("message", "").split())
     reason = message[max(message.find("[ERROR]"), 0) :]

@@ -1,4 +1,4 @@
-"""The bare-metal drill: a machine is made, backed up, lost, built again on other disks by the playbook, and booted to a login.
+"""The bare-metal drill: make a machine, back it up, lose it, build it again on other disks by the playbook, and boot it to a login.
 
 python -m harness bare-metal debian12-bios      one of the four drills; without a name, all of them
 """
@@ -38,12 +38,12 @@ DRILLS = {
     )
 }
 
-# The one that every run of script/test has.
+# Every run of script/test has this one.
 BY_DEFAULT = "debian12-bios"
 
 
 def back_up(drill: Drill, machine: Machine) -> dict[str, Any]:
-    """Back the machine up onto a disk of its own, and return what it is made of."""
+    """Back the machine up onto a separate disk, and return its fingerprint."""
     machine.ssh(
         "mkfs.ext4 -q -L backup /dev/disk/by-id/virtio-BACKUP && mkdir -p /mnt/backup && mount LABEL=backup /mnt/backup"
     )
@@ -63,7 +63,7 @@ def fingerprint(machine: Machine) -> dict[str, Any]:
 
 
 def request(drill: Drill, **more: Any) -> dict[str, Any]:
-    """Return the variables of the playbook. The backup's own disk is named as one that stays."""
+    """Return the variables of the playbook. The backup's own disk is in `bare_metal_keep`."""
     letters = "abcdefgh"
     return {
         "bare_metal_confirm": drill.name,
@@ -76,16 +76,16 @@ def request(drill: Drill, **more: Any) -> dict[str, Any]:
     }
 
 
-def refuse(live: Machine, said: Sequence[str], variables: dict[str, Any]) -> None:
-    """Run the playbook with a request that it has to refuse before it writes."""
+def refuse(live: Machine, messages: Sequence[str], variables: dict[str, Any]) -> None:
+    """Run the playbook with a request that has to be refused before anything is written."""
     output = play(live, str(PLAYBOOK), variables=variables, must_work=False).output
-    missing = [words for words in (*said, "failed=1", "changed=0") if words not in output]
+    missing = [message for message in (*messages, "failed=1", "changed=0") if message not in output]
     if missing:
         raise Refusal(f"The playbook was to refuse with {missing}, and said:\n{output[-3000:]}")
 
 
 def refuse_all(drill: Drill, live: Machine) -> None:
-    """Run each bad request: its refusal names variable and remedy."""
+    """Run the requests that have to be refused, each with the variable and the remedy."""
     spare = f"/dev/disk/by-id/virtio-{SPARE}"
     disks = {**request(drill)["bare_metal_disks"], "vda": spare}
     refuse(
@@ -104,7 +104,7 @@ def refuse_all(drill: Drill, live: Machine) -> None:
 
 
 def rebuild(drill: Drill, live: Machine, untouched: Sequence[Path]) -> None:
-    """Run the refusals, then the plan, then the rebuild."""
+    """Run refused requests, then the plan, then the rebuild."""
     live.ssh("mkdir -p /mnt/backup && mount -o ro LABEL=backup /mnt/backup")
     before = [systems.content(path) for path in untouched]
     with step("refuse what must be refused"):
@@ -118,7 +118,7 @@ def rebuild(drill: Drill, live: Machine, untouched: Sequence[Path]) -> None:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Return what differs, a line each."""
+    """Return the differences, a line each."""
     lines = []
     for name in sorted(before["files"].keys() | after["files"].keys()):
         old, new = before["files"].get(name), after["files"].get(name)
@@ -131,17 +131,17 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def carry_out(drill: Drill, place: Path) -> dict[str, float]:
-    """Run the whole drill; return the seconds of each step. Raise Refusal where something differs."""
+    """Run the whole drill; return the seconds by stage. Raise Refusal if something differs."""
     seconds: dict[str, float] = {}
 
     @contextmanager
-    def timed(what: str) -> Iterator[None]:
+    def timed(stage: str) -> Iterator[None]:
         start = time.monotonic()
-        with step(f"{drill.name}: {what}"):
+        with step(f"{drill.name}: {stage}"):
             yield
-        seconds[what] = time.monotonic() - start
+        seconds[stage] = time.monotonic() - start
 
-    # One at a time makes what all share; drills run side by side.
+    # Shared parts are made by one drill at a time; drills run in parallel.
     with timed("make machine and live system"), engine.making("bare_metal"):
         originals = systems.prepare(drill)
     old = [systems.copy(path, place / f"old{number}") for number, path in enumerate(originals)]
@@ -166,19 +166,19 @@ def carry_out(drill: Drill, place: Path) -> dict[str, float]:
     machine = Machine("new", drill.boot, place, systems.KEY, disks)
     with timed("boot that, and compare"), running(machine):
         with step("see what it is made of, and what the check of the first boot says"):
-            found = [*differences(before, fingerprint(machine)), *faults_of_first_boot(machine)]
+            found = [*differences(before, fingerprint(machine)), *problems_of_first_boot(machine)]
         say("\n".join(["the machine has", machine.ssh("lsblk -o NAME,SIZE,FSTYPE,UUID,MOUNTPOINTS")]))
     if found:
         raise Refusal(f"{drill.name} is not what it was:\n" + "\n".join(found[:40]))
     return seconds
 
 
-def faults_of_first_boot(machine: Machine) -> list[str]:
-    """Return the problems that the check of the first boot reports."""
+def problems_of_first_boot(machine: Machine) -> list[str]:
+    """Return the problems that the check of the first boot has found."""
     path = "/var/lib/rigwright/first_boot.json"
     verdict = json.loads(machine.ssh(f"until [ -e {path} ]; do sleep 1; done; cat {path}", seconds=300))
-    faults: list[str] = verdict["faults"]
-    return faults if verdict["passed"] or faults else ["the check of the first boot failed without a word"]
+    problems: list[str] = verdict["faults"]
+    return problems if verdict["passed"] or problems else ["the check of the first boot failed without a word"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -198,5 +198,5 @@ def main(args: argparse.Namespace) -> int:
         finally:
             if not args.keep:
                 shutil.rmtree(place, ignore_errors=True)
-        say(f"{name}: " + ", ".join(f"{what} {spent:.0f} s" for what, spent in seconds.items()))
+        say(f"{name}: " + ", ".join(f"{stage} {spent:.0f} s" for stage, spent in seconds.items()))
     return 0

@@ -23,7 +23,7 @@ PLAY_S = 3600
 
 @dataclass(frozen=True)
 class Played:
-    """What `ansible-playbook` left: its exit status, its output, and the report of the host (docs/report.md)."""
+    """The result of `ansible-playbook`: its exit status, its output, and the report of the host (docs/report.md)."""
 
     rc: int
     output: str
@@ -46,7 +46,7 @@ class Played:
         return {row["id"]: row for row in self.report.get("findings", ()) if row["status"] == "fail"}
 
 
-def start(machine: Machine, *words: str, variables: Mapping[str, Any] | None = None) -> subprocess.Popen[str]:
+def start(machine: Machine, *arguments: str, variables: Mapping[str, Any] | None = None) -> subprocess.Popen[str]:
     """Start `ansible-playbook` against a machine, as a person would from here. Its output goes to a file of its own."""
     place = machine.place
     (place / "variables.json").write_text(json.dumps(variables or {}))
@@ -61,7 +61,7 @@ def start(machine: Machine, *words: str, variables: Mapping[str, Any] | None = N
     (place / "inventory.json").write_text(json.dumps(inventory))
     with (place / f"ansible-{len(logs(machine)) + 1:02}.log").open("w") as output:
         return subprocess.Popen(
-            ["ansible-playbook", "-i", place / "inventory.json", "-e", f"@{place / 'variables.json'}", *words],
+            ["ansible-playbook", "-i", place / "inventory.json", "-e", f"@{place / 'variables.json'}", *arguments],
             cwd=ROOT,
             env={
                 **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))},
@@ -80,34 +80,38 @@ def start(machine: Machine, *words: str, variables: Mapping[str, Any] | None = N
 
 
 def logs(machine: Machine) -> list[Path]:
-    """Return the output of each `ansible-playbook`, the latest last."""
+    """Return the output files of `ansible-playbook`, the latest last."""
     return sorted(machine.place.glob("ansible-*.log"))
 
 
-def play(machine: Machine, *words: str, variables: Mapping[str, Any] | None = None, must_work: bool = True) -> Played:
+def play(
+    machine: Machine, *arguments: str, variables: Mapping[str, Any] | None = None, must_work: bool = True
+) -> Played:
     """Run a playbook to its end. Raises Refusal when it fails and `must_work`, or takes longer than PLAY_S."""
     report = machine.place / "report.json"
     report.unlink(missing_ok=True)
-    process = start(machine, *words, variables=variables)
+    process = start(machine, *arguments, variables=variables)
     try:
         rc = process.wait(PLAY_S)
     except subprocess.TimeoutExpired:
-        raise Refusal(f"ansible-playbook {' '.join(words)} did not end within {PLAY_S} s:\n{tail(machine)}") from None
+        raise Refusal(
+            f"ansible-playbook {' '.join(arguments)} did not end within {PLAY_S} s:\n{tail(machine)}"
+        ) from None
     finally:
         end(process)
     if must_work and rc != 0:
-        raise Refusal(f"ansible-playbook {' '.join(words)} failed:\n{tail(machine)}")
+        raise Refusal(f"ansible-playbook {' '.join(arguments)} failed:\n{tail(machine)}")
     hosts = json.loads(report.read_text())["hosts"] if report.exists() else {}
     return Played(rc, logs(machine)[-1].read_text(), hosts.get(machine.name, {}))
 
 
-def cut_power(machine: Machine, condition: str, *words: str, variables: Mapping[str, Any] | None = None) -> None:
+def cut_power(machine: Machine, condition: str, *arguments: str, variables: Mapping[str, Any] | None = None) -> None:
     """Run a playbook, and stop the machine as soon as a shell command succeeds there.
 
     Raises Refusal when the playbook ends first.
     """
     watch = ["ssh", *machine.ssh_options(), "-p", str(machine.port), f"{machine.user}@127.0.0.1"]
-    process = start(machine, *words, variables=variables)
+    process = start(machine, *arguments, variables=variables)
     watcher = subprocess.Popen(
         [*watch, f"sudo sh -c {shlex.quote(f'until {condition}; do sleep 0.3; done')}"],
         cwd=ROOT,

@@ -1,6 +1,6 @@
-"""Machines of qemu, for what containers have not: firmware, disks, a boot loader, a boot. They are reached by ssh over a port of loopback.
+"""Machines of qemu, for what containers lack: firmware, disks, a boot loader, a boot. They are reached by ssh over a port of loopback.
 
-They run without KVM where the processor has none to give, about ten times slower: what a machine here has not, it need not wait for.
+Without KVM they run about ten times slower, so a machine has no device that it would have to wait for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_V
 # A quarter of a minute on two idle processors without KVM; on busy ones many times that.
 BOOT_S = 900
 # qemu's emulation now and then lets one processor run into an instruction that the kernel, on another one, is just changing. A machine
-# that cannot find its disks or its init panics with other words, and is not tried again.
+# that cannot find its disks or its init panics with another message, and is not started again.
 PANIC = "Kernel panic - not syncing: Fatal exception"
 ATTEMPTS = 3
 # The name of the free port of a machine.
@@ -31,13 +31,13 @@ PORT = "free"
 
 
 def missing() -> list[str]:
-    """Return what has to be installed here before a machine can run."""
+    """Return the programs and files that have to be installed before a machine can run."""
     programs = [name for name in ("qemu-system-x86_64",) if not shutil.which(name)]
     return programs + [str(path) for path in FIRMWARE if not path.exists()]
 
 
 def accelerator() -> str:
-    """KVM needs a processor that virtualizes: /dev/kvm is there on some that do not."""
+    """Return the accelerator. KVM needs a processor that virtualizes; /dev/kvm exists also on others."""
     flags = Path("/proc/cpuinfo").read_text()
     usable = any(f" {flag} " in flags for flag in ("vmx", "svm")) and os.access("/dev/kvm", os.R_OK | os.W_OK)
     return "kvm" if usable else "tcg,thread=multi"
@@ -51,7 +51,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Disk:
-    """A file as a disk with a serial number. What is written to a ``volatile`` one is thrown away."""
+    """A file as a disk with a serial number. Writes to a ``volatile`` one are discarded."""
 
     path: Path
     serial: str
@@ -70,9 +70,9 @@ def device(disk: Disk, name: str) -> str:
 
 @dataclass
 class Machine:
-    """A machine, and the folder for what it leaves.
+    """A machine, and the folder of its files.
 
-    ``user`` logs in there by ``key``; ``kernel``: kernel and initramfs of what has no boot loader.
+    ``user`` logs in there by ``key``; ``kernel``: kernel and initramfs of a machine without boot loader.
     """
 
     name: str
@@ -91,27 +91,27 @@ class Machine:
 
     def command(self) -> list[str]:
         kvm = accelerator() == "kvm"
-        words = ["qemu-system-x86_64", "-name", self.name, "-accel", accelerator(), "-m", "1536", "-smp", "2"]
-        words += ["-display", "none", "-nodefaults", "-cpu", "host" if kvm else "max,la57=off,svm=off"]
+        command = ["qemu-system-x86_64", "-name", self.name, "-accel", accelerator(), "-m", "1536", "-smp", "2"]
+        command += ["-display", "none", "-nodefaults", "-cpu", "host" if kvm else "max,la57=off,svm=off"]
         # Without a display adapter grub waits for ever on a BIOS.
-        words += ["-machine", "q35,sata=off,usb=off,smbus=off,hpet=off,vmport=off", "-vga", "std"]
-        words += ["-serial", f"file:{self.serial}", "-device", "virtio-rng-pci"]
-        words += ["-netdev", f"user,id=n,hostfwd=tcp:127.0.0.1:{self.port}-:22"]
-        words += ["-device", "virtio-net-pci,netdev=n,romfile="]
+        command += ["-machine", "q35,sata=off,usb=off,smbus=off,hpet=off,vmport=off", "-vga", "std"]
+        command += ["-serial", f"file:{self.serial}", "-device", "virtio-rng-pci"]
+        command += ["-netdev", f"user,id=n,hostfwd=tcp:127.0.0.1:{self.port}-:22"]
+        command += ["-device", "virtio-net-pci,netdev=n,romfile="]
         if self.boot == "uefi":
-            words += ["-drive", f"if=pflash,format=raw,readonly=on,file={FIRMWARE[0]}"]
-            words += ["-drive", f"if=pflash,format=raw,file={self.place / 'firmware'}"]
+            command += ["-drive", f"if=pflash,format=raw,readonly=on,file={FIRMWARE[0]}"]
+            command += ["-drive", f"if=pflash,format=raw,file={self.place / 'firmware'}"]
         # A port for one disk more, and the monitor through which it comes (`plug_in`).
-        words += ["-device", f"pcie-root-port,id={PORT}", "-monitor", "stdio"]
+        command += ["-device", f"pcie-root-port,id={PORT}", "-monitor", "stdio"]
         for number, disk in enumerate(self.disks):
-            words += ["-drive", drive(disk, f"d{number}"), "-device", device(disk, f"d{number}")]
+            command += ["-drive", drive(disk, f"d{number}"), "-device", device(disk, f"d{number}")]
         if self.kernel:
             kernel, initrd = self.kernel
             arguments = (
                 "root=LABEL=live rw console=ttyS0 net.ifnames=0 quiet 8250.nr_uarts=1 mitigations=off init_on_alloc=0"
             )
-            words += ["-kernel", str(kernel), "-initrd", str(initrd), "-append", arguments]
-        return words
+            command += ["-kernel", str(kernel), "-initrd", str(initrd), "-append", arguments]
+        return command
 
     def start(self) -> None:
         firmware = self.place / "firmware"
@@ -130,7 +130,7 @@ class Machine:
         self.process.stdin.flush()
 
     def ssh_options(self) -> list[str]:
-        """Return options of ssh that share one connection: an exchange of keys takes such a machine seconds."""
+        """Return the options of ssh. All logins share a connection: a key exchange takes such a machine seconds."""
         options = {
             "StrictHostKeyChecking": "no",
             "UserKnownHostsFile": f"{self.place / self.name}.known",
@@ -161,19 +161,19 @@ class Machine:
         return done.stdout
 
     def script(self, path: Path, *arguments: str) -> str:
-        """Run a script there, by bash. It is read as a whole first: a command in it may read what comes in, too."""
+        """Run a script there, by bash. It is read as a whole first, since its commands may read stdin too."""
         return self.ssh(f'bash -c "$(cat)" {shlex.join([path.name, *arguments])}', path.read_text())
 
     def boot_up(self) -> None:
-        """Start it and wait for a login; again where the emulated kernel has stumbled."""
-        for left in reversed(range(ATTEMPTS)):
+        """Start the machine and wait for a login; start it again if the emulated kernel panics."""
+        for remaining in reversed(range(ATTEMPTS)):
             self.start()
             try:
                 self.wait()
                 break
             except Refusal:
                 self.stop()
-                if PANIC not in self.console() or not left:
+                if PANIC not in self.console() or not remaining:
                     raise
                 say(f"the kernel of {self.name} has stumbled over the emulation: it is started again")
 
@@ -185,7 +185,7 @@ class Machine:
             if self.process is None or self.process.poll() is not None or "end Kernel panic" in console:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
-                # Who knocks earlier keeps a slow machine from starting.
+                # An earlier login would slow down the boot.
                 if "login: " in console and self.ssh("echo here", must_work=False, seconds=60) == "here\n":
                     return
             time.sleep(0.5)

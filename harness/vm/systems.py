@@ -1,6 +1,6 @@
-"""The machines of the bare-metal drill: what each is made of, the live system that they are built again from, and how both come to be.
+"""The machines of the bare-metal drill and the live system: their packages, and how they are built.
 
-What is expensive and does not change within a week is kept in .cache/bare_metal.
+Expensive parts that do not change within a week are kept in .cache/bare_metal.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ BASE = (
 )
 TOOLS = ("ifupdown", "iproute2", "procps", "restic", "fdisk", "e2fsprogs", "dosfstools")
 LIVE = (*BASE, *TOOLS, "xfsprogs", "lvm2", "btrfs-progs", "cryptsetup-bin", "mdadm", "efibootmgr")
-# What a tar loses: capabilities, lists of access, attributes.
+# With tools for what a tar loses: capabilities, ACLs, attributes.
 MACHINE = (*BASE, *TOOLS, "dbus", "acl", "attr", "libcap2-bin", "iputils-ping", "sudo")
 # xfsprogs brings a new initramfs when it is installed, which takes an emulated machine minutes.
 LAYOUTS = {"lvm": ("lvm2", "xfsprogs"), "cloud": ("apparmor", "ca-certificates", "python3-apt", "xfsprogs")}
-# What a layout has beside machine.sh.
+# Hooks of a layout in addition to machine.sh.
 HOOKS = {"cloud": ("cloud.sh",)}
 LOADERS = {
     "bios": ("grub-pc",),
     "uefi": ("grub-efi-amd64", "grub-efi-amd64-signed", "shim-signed", "efibootmgr"),
 }
-# What no machine here opens, thousands of files of it. As patterns of dpkg, whose stars stand for slashes too.
+# Thousands of files that no machine here opens. As patterns of dpkg, whose stars stand for slashes too.
 UNREAD = (
     *(f"/usr/share/{name}/*" for name in ("man", "doc", "info", "locale", "zoneinfo")),
     "*/udev/hwdb.d/*",
@@ -58,7 +58,7 @@ UNREAD = (
 
 @dataclass(frozen=True)
 class Drill:
-    """A machine and what becomes of it. ``disks``: MiB of each, before and after; ``points``: where something of it is mounted."""
+    """A machine of a drill. ``disks``: MiB of each, before and after; ``points``: its mount points."""
 
     release: str
     boot: str
@@ -92,7 +92,7 @@ def ensure_key() -> None:
 
 
 def prepare(drill: Drill) -> list[Path]:
-    """Make what a drill starts from, side by side as far as it can be, and return the disks of its machine."""
+    """Make the sources of a drill in parallel, and return the disks of its machine."""
     ensure_key()
     with ThreadPoolExecutor() as pool:
         live, files = pool.submit(live_system), pool.submit(files_of, drill)
@@ -102,7 +102,7 @@ def prepare(drill: Drill) -> list[Path]:
 
 
 def recipe(release: str, packages: Sequence[str], hooks: Sequence[str]) -> list[str]:
-    """Return the mmdebstrap command of a system for one of these machines, without its output."""
+    """Return the mmdebstrap command of a system for these machines, without its output."""
     suite, source = images.SUITES[release], images.archive()
     return [
         "mmdebstrap",
@@ -123,7 +123,7 @@ def recipe(release: str, packages: Sequence[str], hooks: Sequence[str]) -> list[
 
 
 def digest(*texts: str) -> str:
-    """Return a digest of a recipe; the archive of another week has other packages."""
+    """Return the identity of a recipe; the archive of another week has other packages."""
     scripts = [(FILES / name).read_text() for name in ("setup.sh", "prepare.sh", "system.sh")]
     return hashlib.sha256(
         "\n".join([*texts, *scripts, KEY.with_suffix(".pub").read_text(), images.week()]).encode()
@@ -131,7 +131,7 @@ def digest(*texts: str) -> str:
 
 
 def make_tar(path: Path, command: Sequence[str]) -> None:
-    """Have mmdebstrap make a tar, of as many whole MiB as a disk has."""
+    """Make a tar with mmdebstrap, padded to whole MiB as a disk needs."""
     unfinished, log_path = path.with_suffix(".unfinished"), path.with_suffix(".log")
     with unfinished.open("wb") as output, log_path.open("wb") as log:
         done = subprocess.run(command, stdout=output, stderr=log, check=False)
@@ -143,11 +143,11 @@ def make_tar(path: Path, command: Sequence[str]) -> None:
 
 
 def live_system() -> tuple[Path, Path, Path]:
-    """Root file system, kernel and initramfs of the live system, which is Debian 13."""
+    """Return root file system, kernel and initramfs of the live system, which is Debian 13; make them if needed."""
     command = recipe("debian13", LIVE, ["live.sh"])
     name = PLACE / f"live-{digest(*command, (FILES / 'live.sh').read_text())}"
-    made = name.with_suffix(".img"), name.with_suffix(".vmlinuz"), name.with_suffix(".initrd")
-    if not all(path.exists() for path in made):
+    files = name.with_suffix(".img"), name.with_suffix(".vmlinuz"), name.with_suffix(".initrd")
+    if not all(path.exists() for path in files):
         remove("live-*")
         with step("make the live system with mmdebstrap"), tempfile.TemporaryDirectory(dir=PLACE) as temporary:
             tar, tree = Path(temporary, "live.tar"), Path(temporary, "tree")
@@ -155,18 +155,18 @@ def live_system() -> tuple[Path, Path, Path]:
             tree.mkdir()
             extended = ("--xattrs", "--xattrs-include=*")
             subprocess.run(["tar", "-xf", tar, "-C", tree, "--numeric-owner", *extended], check=True)
-            for kind, path in (("vmlinuz", made[1]), ("initrd.img", made[2])):
+            for kind, path in (("vmlinuz", files[1]), ("initrd.img", files[2])):
                 shutil.copy(next(tree.glob(f"boot/{kind}-*")), path)
             image = Path(temporary, "live.img")
             subprocess.run(
                 ["mkfs.ext4", "-q", "-F", "-L", "live", "-d", tree, image, "2G"], check=True, stdout=subprocess.DEVNULL
             )
-            image.rename(made[0])
-    return made
+            image.rename(files[0])
+    return files
 
 
 def files_of(drill: Drill) -> Path:
-    """Return the files of the machine of a drill, as a tar."""
+    """Return the files of a drill's machine, as a tar; make it if needed."""
     command = recipe(drill.release, drill.packages, drill.hooks)
     tar = PLACE / f"{drill.name}-{digest(*command, *((FILES / hook).read_text() for hook in drill.hooks))}.tar"
     if not tar.exists():
@@ -177,7 +177,7 @@ def files_of(drill: Drill) -> Path:
 
 
 def lost_machine(drill: Drill) -> list[Path]:
-    """Return the disks of the machine of a drill, with the firmware's variables."""
+    """Return the disks of a drill's machine, with the firmware's variables next to them; install it if needed."""
     tar = files_of(drill)
     name = PLACE / f"{drill.name}-{digest(tar.name, (FILES / 'install.sh').read_text(), repr(drill))}"
     disks = [Path(f"{name}.disk{number}") for number in range(len(drill.disks))]
@@ -192,8 +192,8 @@ def lost_machine(drill: Drill) -> list[Path]:
                 live.script(FILES / "install.sh", drill.layout, drill.boot)
             if drill.boot == "uefi":
                 shutil.move(place / "firmware", f"{name}.firmware")
-            for path, made in zip(new, disks, strict=True):
-                path.rename(made)
+            for path, disk in zip(new, disks, strict=True):
+                path.rename(disk)
     return disks
 
 
@@ -219,13 +219,13 @@ def blank(path: Path, mib: int) -> Path:
 
 
 def formatted(path: Path, mib: int) -> Path:
-    """Return a disk that is not empty."""
+    """Make a disk that is not empty."""
     subprocess.run(["mkfs.ext4", "-q", blank(path, mib)], check=True)
     return path
 
 
 def content(path: Path) -> str:
-    """Return a digest of a disk; for a large disk that was never written to, that fact."""
+    """Return a digest of a disk's content; for a large one that was never written to, a constant."""
     if not path.stat().st_blocks:
         return "never written to"
     with path.open("rb") as file:
@@ -233,6 +233,6 @@ def content(path: Path) -> str:
 
 
 def copy(source: Path, target: Path) -> Path:
-    """Return a copy with the holes of its original."""
+    """Copy a file with its holes."""
     subprocess.run(["cp", "--sparse=always", source, target], check=True)
     return target

@@ -11,7 +11,8 @@ short_description: Findings, module runs and timings of a run, as a table and as
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Gathers the findings that M(rigwright.workstation.finding) recorded, and counts for each host and role how many modules
+  - Gathers the findings that M(rigwright.workstation.finding) and M(rigwright.workstation.verify) recorded, and counts for each
+    host and role how many modules
     were started on the target, how many tasks changed something, and how long they took.
   - Ends the run with a table, and writes the same as one JSON file when O(path) is set.
   - The count is taken where Ansible starts a module, so that an action such as M(ansible.builtin.template), which starts
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
     from ansible.playbook.play import Play
     from ansible.playbook.task import Task
 
+# The actions that record findings.
+FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
 
 
@@ -216,7 +219,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         self._end_task(result)
-        if result.task.action == "rigwright.workstation.finding":
+        if result.task.action in FINDERS:
             # A censored result (no_log) has none.
             self._report.host(result.host.get_name()).add_findings(result.result.get("findings", []))
 

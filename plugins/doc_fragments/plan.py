@@ -30,5 +30,5 @@ options:
   secrets:
     description: The options that hold secrets, as one JSON text, so that no part of it reaches a log.
     type: str
-    default: "{}"
+    default: ""
 """

@@ -12,8 +12,8 @@ class ModuleDocFragment:
 options:
   repository:
     description:
-      - The repository of restic, as C(backup_repositories) of the role P(rigwright.workstation.backup#role) has it. What it needs goes
-        to restic in files and in its environment, never in a command.
+      - The repository of restic, as C(backup_repositories) of the role P(rigwright.workstation.backup#role) has it. Secrets reach
+        restic in files and in its environment, never in a command.
     type: dict
     suboptions:
       name: {description: Name., type: str, default: backup}
@@ -27,11 +27,11 @@ options:
       ssh_key: {description: Private key for sftp., type: str}
       known_hosts: {description: The server's keys for sftp., type: str}
       options: {description: Further options of restic., type: list, elements: str}
-      append_only: {description: Whether the server removes nothing. Nothing is removed here in any case., type: bool}
-      init: {description: Taken as it stands in the role's list; nothing is made here., type: bool, default: true}
+      append_only: {description: Whether the server only appends. Nothing is removed here in any case., type: bool}
+      init: {description: Accepted as in the role's list; nothing is made here., type: bool, default: true}
   snapshots:
     description:
-      - What is restored, in this order. The first has the manifest, where none is given.
+      - The snapshots to restore, in this order. The first has the manifest, where none is given.
     type: list
     elements: dict
     default: [{id: latest, filters: []}]

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: backup_commands
-short_description: The jobs of the role backup, parted into what may be seen and the commands of hooks and dumps
+short_description: Separate the commands of hooks and dumps from the jobs of the role backup
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Arguments of commands may be secrets. They come out as the content of a file that root alone reads, and nowhere else.
+  - Arguments of commands may be secrets. They are returned only as the content of a file that only root can read.
 positional: _input, folder
 options:
   _input:
@@ -44,13 +44,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 
 
 def backup_commands(jobs: Any, folder: str) -> dict[str, Any]:
-    """Return the jobs without secrets, the file of commands, and the problems."""
-    faults = list(hooks.faults(jobs))
+    """Return the jobs without commands, the file of commands, and the problems."""
+    problems = list(hooks.problems(jobs))
     file = {"path": f"{folder}/{hooks.FILE}", "mode": "0600", "secret": True}
     return {
-        "requirements": faults,
+        "requirements": problems,
         "jobs": hooks.public(jobs),
-        "files": [] if faults else [{**file, "content": hooks.text(jobs)}],
+        "files": [] if problems else [{**file, "content": hooks.text(jobs)}],
     }
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: backup_request
-short_description: The repositories of the role backup, parted into what may be seen and what may not
+short_description: Separate the secrets from the repositories of the role backup
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Secrets come out as the content of files that root alone reads, and nowhere else. All that plans is given the rest.
-  - Whether a password has changed is told by a fingerprint that is dear to compute, so that it says nothing about the password.
+  - Secrets are returned only as the content of files that only root can read. Plans get the rest.
+  - A fingerprint of the password shows whether it has changed. It is expensive to compute, so that nobody can guess the password from it.
 positional: _input, folder
 options:
   _input:
@@ -46,12 +46,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 
 
 def backup_request(entries: Sequence[Mapping[str, Any]], folder: str) -> dict[str, Any]:
-    """Return the repositories without secrets, their files, and the problems."""
-    faults = [row for row in addresses.requirements(entries) if not row["ok"]]
+    """Return the repositories without secrets, the files of secrets, and the problems."""
+    problems = [row for row in addresses.requirements(entries) if not row["ok"]]
     return {
-        "requirements": faults,
+        "requirements": problems,
         "repositories": [addresses.public(entry) for entry in entries],
-        "files": [] if faults else addresses.files(entries, folder),
+        "files": [] if problems else addresses.files(entries, folder),
     }
 
 

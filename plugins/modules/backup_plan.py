@@ -8,11 +8,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: backup_plan
-short_description: Plan the backups of a host, and refuse what would not be one
+short_description: Plan the backups of a host
 description:
   - Reads the host (packages, mounts, C(fstab), timers that are there) and returns what the role P(rigwright.workstation.backup#role) has to
-    do, and why it may not. Changes nothing itself.
-  - systemd itself says whether it understands a schedule, by C(systemd-analyze calendar).
+    do, and why it is refused. It changes nothing.
+  - systemd checks the schedules, by C(systemd-analyze calendar).
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -28,7 +28,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) plans to give back what the role brought.
+      - V(absent) plans to remove what the role installed.
     type: str
     choices: [present, absent]
     default: present
@@ -37,13 +37,13 @@ options:
       - The variables of the role by their names without C(backup_), the repositories as the filter
         P(rigwright.workstation.backup_request#filter) has them, and the jobs as P(rigwright.workstation.backup_commands#filter) does.
         No secret is among them.
-      - Beside them C(packages) to install, C(program) (the path of restic), C(hardening) (lines of a unit) and C(header).
+      - In addition C(packages) to install, C(program) (the path of restic), C(hardening) (lines of a unit) and C(header).
       - Required if O(state=present).
     type: dict
     default: {}
   planned:
     description:
-      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/planned.yml)).
+      - In check mode, what earlier tasks of the run would have made. It counts as present (C(roles/common/vars/planned.yml)).
     type: dict
     default: {}
 notes:
@@ -65,13 +65,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 requirements:
-  description: What is not as it has to be, as M(rigwright.workstation.require) takes it. With any, the rest of the plan is empty.
+  description: Problems, as M(rigwright.workstation.require) takes them. With any problem, the rest of the plan is empty.
   returned: success
   type: list
   elements: dict
   sample: [{ok: false, variable: backup_jobs, problem: "has in home a retention that keeps nothing", remedy: "say how many are kept"}]
 findings:
-  description: What is left to do, as M(rigwright.workstation.finding) takes it.
+  description: What the user has to do, as M(rigwright.workstation.finding) takes it.
   returned: success
   type: list
   elements: dict
@@ -83,15 +83,15 @@ install:
   elements: str
   sample: [restic]
 release_gone:
-  description: Whether a release of restic is there that is no longer asked for.
+  description: Whether a release of restic is installed that the request no longer has.
   returned: success
   type: bool
 user_due:
-  description: Whether the user of the units has to be made.
+  description: Whether the user of the units has to be created.
   returned: success
   type: bool
 repositories_due:
-  description: Repositories that are asked for otherwise than when they were last opened, or that still take an old password.
+  description: Repositories whose settings have changed since they were last opened, or that still take an old password.
   returned: success
   type: list
   elements: str
@@ -109,7 +109,7 @@ files:
   elements: dict
   sample: [{path: /etc/systemd/system/rigwright-backup-run-home.timer, content: "[Unit] ..."}]
 reload_due:
-  description: Whether systemd knows older services than lie there.
+  description: Whether systemd has loaded older services than the files.
   returned: success
   type: bool
 units:
@@ -119,7 +119,7 @@ units:
   elements: dict
   sample: [{name: rigwright-backup-run-home.timer, state: started, enabled: true}]
 units_gone:
-  description: Timers that nobody asks for any more; for O(state=absent) the services as well, so that no run goes on.
+  description: Timers that the request no longer has; for O(state=absent) the services as well, so that no run goes on.
   returned: success
   type: list
   elements: dict
@@ -129,11 +129,11 @@ units_gone:
 import dataclasses
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import facts, value_types
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import plan as planning
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import ROOT, read_host, read_units
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+
+ROOT = "/"
 
 
 def main() -> None:
@@ -148,12 +148,14 @@ def main() -> None:
     )
     tree = Tree(ROOT)
     if module.params["state"] == "absent":
-        plan = planning.plan_absent(Host(units=read_units(tree)))
+        plan = planning.plan_absent(facts.Host(units=facts.read_units(tree)))
     else:
+        planned = module.params["planned"] if module.check_mode else {}
         request = module.params["request"]
-        # What is of another kind can be asked nothing about.
-        unfit = any(kinds.faults(request))
-        plan = planning.plan_present(request, Host() if unfit else read_host(module, request, tree))
+        # A value of the wrong type cannot be looked up on the host.
+        unfit = any(value_types.problems(request))
+        host = facts.Host() if unfit else facts.read_host(module.run_command, request, tree, planned)
+        plan = planning.plan_present(request, host)
     module.exit_json(changed=False, **dataclasses.asdict(plan))
 
 

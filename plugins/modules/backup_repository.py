@@ -10,11 +10,11 @@ DOCUMENTATION = r"""
 module: backup_repository
 short_description: Make repositories of restic, open them, and change their passwords
 description:
-  - A repository that is not there is made, if its C(init) allows it. One that does not take its password is never made anew.
-  - Where the password in O(folder) still opens it, the new one is added beside it. The old one is removed with O(retire=true), when the
-    new one is in its file. So no step that is cut short locks anybody out.
-  - What was done is remembered in O(record), so that a role needs no run of this module where nothing is to be done. Where a repository was
-    before, none is made; and one of another id is refused.
+  - A repository that is not there is made, if its C(init) allows it. A repository that rejects its password is never made again.
+  - Where the password in O(folder) still opens it, the new one is added to it. The old one is removed with O(retire=true), when the
+    new one is in its file. So a step that is cut short locks nobody out.
+  - The module keeps what it did in O(record), so that a role runs it only when there is something to do. Where a repository was
+    before, none is made. A repository with another id is refused.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -24,8 +24,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is asked of a repository, since restic may not be there yet. What is asked for otherwise than O(record)
-        has it counts as changed.
+      - No repository is opened, since restic may not be installed yet. Settings that differ from those in O(record)
+        count as a change.
   diff_mode:
     support: none
 options:
@@ -47,7 +47,7 @@ options:
       ssh_key: {description: Private key for sftp., type: str}
       known_hosts: {description: The server's keys for sftp., type: str}
       options: {description: Further options of restic., type: list, elements: str}
-      append_only: {description: Whether the server removes nothing., type: bool}
+      append_only: {description: Whether the server only appends., type: bool}
       init: {description: Whether it is made where it is missing., type: bool, default: true}
   names:
     description:
@@ -67,17 +67,17 @@ options:
     default: /usr/bin/restic
   user:
     description:
-      - Whom a repository on this machine belongs to.
+      - Owner of a repository on this machine.
     type: str
     required: true
   folder:
     description:
-      - Directory of the passwords that are in place.
+      - Directory of the current password files.
     type: path
     default: /etc/rigwright/backup
   record:
     description:
-      - File that remembers what was opened.
+      - File with the record of opened repositories.
     type: path
     default: /var/lib/rigwright_backup/repositories.json
 seealso:
@@ -101,7 +101,7 @@ repositories:
   type: dict
   sample: {disk: made}
 findings:
-  description: What is left to do at the repositories, as M(rigwright.workstation.finding) takes it.
+  description: What the user has to do at the repositories, as M(rigwright.workstation.finding) takes it.
   returned: success
   type: list
   elements: dict
@@ -123,19 +123,27 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import ConfigError, read_version
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RECORD, Known, findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import Opener, OpenError, asked
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
+    RECORD,
+    RepositoryRecord,
+    findings,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import (
+    Opener,
+    OpenError,
+    settings_of,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import dump, read_json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 
-# Memory, which nobody else reads, and which is gone after a boot whatever happens.
+# Memory, which nobody else can read, and which is gone after a boot.
 SCRATCH = "/run"
 Record = dict[str, t.Any]
 
 
-def bring(module: AnsibleModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
-    """Open repositories.
+def open_repositories(module: AnsibleModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
+    """Open the repositories that are due, or retire their old passwords; return what was done.
 
     :raises OpenError: one of them cannot be used; those before it are remembered.
     """
@@ -147,15 +155,17 @@ def bring(module: AnsibleModule, record: Record, version: t.Sequence[int]) -> di
         with tempfile.TemporaryDirectory(prefix="rigwright-", dir=SCRATCH) as scratch:
             opener = Opener(entry, params["program"], version, params["user"], params["folder"], scratch)
             step = opener.retire if params["retire"] else opener.open
-            done[entry["name"]], known = step(Known.of(record.get(entry["name"])))
-        record[entry["name"]] = known.row()
+            done[entry["name"]], opened = step(RepositoryRecord.of(record.get(entry["name"])))
+        record[entry["name"]] = opened.row()
         remember(params["record"], record)
     return done
 
 
 def would_change(params: t.Mapping[str, t.Any], record: Record) -> bool:
     named = [entry for entry in params["repositories"] if entry["name"] in params["names"]]
-    return any(Known.of(record.get(entry["name"])).is_due(asked(entry, params["user"])) for entry in named)
+    return any(
+        RepositoryRecord.of(record.get(entry["name"])).is_due(settings_of(entry, params["user"])) for entry in named
+    )
 
 
 def remember(path: str, record: Record) -> None:
@@ -163,8 +173,8 @@ def remember(path: str, record: Record) -> None:
     replace_file(path, dump(record), 0o600)
 
 
-def leave(number: int, _frame: t.Any) -> t.NoReturn:
-    """Go as after an error: with the secrets that were laid down, and with the restic that was started."""
+def stop(number: int, _frame: t.Any) -> t.NoReturn:
+    """End as after an error: remove the secrets that were written, and end restic."""
     raise SystemExit(128 + number)
 
 
@@ -182,12 +192,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     for number in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, leave)
+        signal.signal(number, stop)
     with module_lock(module, "backup_repository"):
-        bring_all(module)
+        run(module)
 
 
-def bring_all(module: AnsibleModule) -> None:
+def run(module: AnsibleModule) -> None:
     params = module.params
     before = read_json(params["record"])
     record = json.loads(json.dumps(before))
@@ -197,7 +207,7 @@ def bring_all(module: AnsibleModule) -> None:
         if module.check_mode:
             changed = would_change(params, record)
         else:
-            done = bring(module, record, read_version(params["program"]))
+            done = open_repositories(module, record, read_version(params["program"]))
             changed = record != before or any(kind != "opened" for kind in done.values())
     except (OpenError, ConfigError) as error:
         module.fail_json(msg=f"{error}. Nothing else was changed.")

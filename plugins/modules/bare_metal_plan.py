@@ -10,12 +10,12 @@ DOCUMENTATION = r"""
 module: bare_metal_plan
 short_description: Plan how a machine is built again on empty disks
 description:
-  - Looks at the live system that it runs on, compares that with the manifest of a machine
-    (M(rigwright.workstation.machine_manifest)), and decides partition tables, file systems with their UUIDs, volume groups, mounts,
-    what is restored, and what is changed afterwards so that the machine starts.
+  - Reads the live system that it runs on, compares it with the manifest of a machine
+    (M(rigwright.workstation.machine_manifest)), and plans partition tables, file systems with their UUIDs, volume groups, mounts,
+    the restore, and the changes that make the machine start.
   - Disks may be of another size. What they have more goes to the largest place for data; on smaller ones such places shrink as far
     as their files allow.
-  - It writes nothing. What speaks against the rebuild stands in RV(requirements), and there are no steps then.
+  - It writes nothing. Problems are in RV(requirements); with any problem there are no steps.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -104,7 +104,7 @@ host:
   type: str
   sample: ws1
 requirements:
-  description: What speaks against the rebuild, for M(rigwright.workstation.require).
+  description: Problems of the rebuild, for M(rigwright.workstation.require).
   returned: always
   type: list
   elements: dict
@@ -133,7 +133,7 @@ plan:
   type: dict
   contains:
     identity:
-      description: What tells this rebuild from another. One that was cut short is completed by the same one.
+      description: Identifies this rebuild. Only the same one completes a run that was cut short.
       type: str
     phases:
       description: The steps of the phases V(disks), V(files) and V(system).
@@ -146,7 +146,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import SPEC, Backup, Failed
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.facts import ROOT, SBIN, described, look
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.facts import (
+    ROOT,
+    SBIN,
+    identify_disks,
+    read_target,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
 
@@ -173,15 +178,15 @@ def main() -> None:
         manifest, snapshots = params["manifest"], None
         if params["repository"]:
             backup = Backup(params["repository"])
-            snapshots = [backup.resolve(one["id"], one["filters"]) for one in params["snapshots"]]
+            snapshots = [backup.resolve(row["id"], row["filters"]) for row in params["snapshots"]]
             manifest = manifest or backup.manifest(snapshots[0])
         manifest = document.check(manifest)
         data = {target: int(size) for target, size in params["data"].items()}
     except (Failed, ValueError) as error:
         module.fail_json(msg=f"There is nothing to plan from: {error}. Nothing was changed.")
-    asked = {name: params[name] for name in ("disks", "keep", "empty", "overwrite", "data", "grow")}
-    name = running.identity(manifest, asked)
-    state = running.read_state(name)
+    options = {name: params[name] for name in ("disks", "keep", "empty", "overwrite", "data", "grow")}
+    identity = running.identity(manifest, options)
+    state = running.read_state(identity)
     request = planning.Request(
         confirm=params["confirm"],
         disks={disk: str(path) for disk, path in params["disks"].items()},
@@ -194,29 +199,29 @@ def main() -> None:
         begun=state["begun"] if isinstance(state["begun"], dict) else {},
         snapshots=snapshots,
     )
-    target = look(module, Tree(ROOT))
-    made = planning.plan(manifest, target, request)
-    missing = [one for one in made.programs() if not module.get_bin_path(one, opt_dirs=SBIN)]
+    target = read_target(module, Tree(ROOT))
+    result = planning.plan(manifest, target, request)
+    missing = [program for program in result.programs() if not module.get_bin_path(program, opt_dirs=SBIN)]
     if missing:
-        made.refuse(
+        result.refuse(
             "hosts",
             f"lack {', '.join(missing)}",
             "install what has them in the live system; docs/bare_metal.md names it",
         )
-        made.phases.clear()
+        result.phases.clear()
     module.exit_json(
         changed=False,
         host=manifest["host"]["name"],
-        requirements=made.refusals,
-        summary=made.summary,
-        notes=made.notes,
-        snapshots=[{"id": one["id"], "filters": []} for one in snapshots or []],
+        requirements=result.refusals,
+        summary=result.summary,
+        notes=result.notes,
+        snapshots=[{"id": row["id"], "filters": []} for row in snapshots or []],
         plan={
-            "identity": name,
-            "disks": described(target, request) if made.phases else {},
+            "identity": identity,
+            "disks": identify_disks(target, request) if result.phases else {},
             "groups": sorted(manifest["volume_groups"]),
-            "mapped": sorted(one for one, device in manifest["devices"].items() if device["kind"] == "crypt"),
-            "phases": made.phases,
+            "mapped": sorted(name for name, device in manifest["devices"].items() if device["kind"] == "crypt"),
+            "phases": result.phases,
         },
     )
 

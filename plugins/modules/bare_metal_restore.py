@@ -10,9 +10,9 @@ DOCUMENTATION = r"""
 module: bare_metal_restore
 short_description: Build a machine again from its backup, on a live system
 description:
-  - Carries out one phase of what M(rigwright.workstation.bare_metal_plan) has planned. V(disks) makes partitions, file systems and
+  - Carries out one phase of the plan of M(rigwright.workstation.bare_metal_plan). V(disks) makes partitions, file systems and
     mounts, V(files) restores, V(system) changes what names the old disks and sets up initramfs and boot loader.
-  - A phase that is done is not done again in the same live session. One that was cut short is done anew, of the same plan only.
+  - A phase that is done is not done again in the same live session. A phase that was cut short is done again, with the same plan only.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -25,7 +25,7 @@ attributes:
   diff_mode:
     support: none
     details:
-      - The steps stand in RV(steps).
+      - The steps are in RV(steps).
 options:
   plan:
     description:
@@ -112,7 +112,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, plan, phase = module.params, module.params["plan"], module.params["phase"]
-    # Whoever holds the lock changes the state: it is read inside.
+    # Only the process that holds the lock changes the state, so it is read inside.
     live = running.Live(module.run_command, params["passphrase"] or "", accept_losses=params["accept_losses"])
     steps: list[Facts] = []
     try:
@@ -133,10 +133,7 @@ def main() -> None:
 
 
 def carry_out(module: AnsibleModule, live: running.Live, state: Facts, steps: list[Facts]) -> None:
-    """Carry out a phase.
-
-    :raises Failed: a step does not work, or a phase before it was not carried out.
-    """
+    """Carry out the steps of the phase."""
     params, plan, phase = module.params, module.params["plan"], module.params["phase"]
     for before in PHASES[: PHASES.index(phase)]:
         if before not in state["done"]:

@@ -14,8 +14,8 @@ description:
   - Renders files on the controller, compares them with the target, and puts those that differ in place in one module run.
   - Each staged file can be validated before anything is replaced, and the set as a whole by commands afterwards. If any of them
     fails, every file is restored with its owner, mode and times, and the error shows the output of the command.
-  - Units of O(units) are brought to their state in the same run: those to be stopped before the files change, those to be started after.
-    If a unit does not start with the new files, files and units are as before, and the error has the last lines of the unit's journal.
+  - Units of O(units) are brought to their state in the same run. Those to be stopped end before the files change, the others start after.
+  - If a unit does not start with the new files, files and units are as before. The error has the last lines of the unit's journal.
   - Keeps the first original of each file that it replaces. O(state=absent) restores the originals byte for byte. Leaving a file out
     of the list restores that one.
   - The next run first undoes a run that was interrupted (power cut, C(kill -9), full disk).

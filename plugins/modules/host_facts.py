@@ -8,9 +8,9 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_facts
-short_description: Gather listening sockets, free space and the version of systemd
+short_description: Gather listening sockets, free space, the distribution and the version of systemd
 description:
-  - Gathers in one module run the facts that the roles of this collection need and M(ansible.builtin.setup) does not return.
+  - Gathers in one module run the facts that the roles of this collection need, those of M(ansible.builtin.setup) among them.
   - Reads C(/proc) and C(/sys) and starts no program but C(systemctl --version).
 version_added: 0.1.0
 author:
@@ -32,6 +32,12 @@ options:
     type: list
     elements: path
     default: [/, /var, /opt, /etc]
+  setup:
+    description:
+      - Whether to gather what M(ansible.builtin.setup) returns for its subsets C(distribution), C(platform) and C(service_mgr), too.
+        A play that has gathered its facts does not need it.
+    type: bool
+    default: true
 notes:
   - Run it as root. Another user cannot see to which process a socket belongs.
 seealso:
@@ -133,8 +139,13 @@ ansible_facts:
 import os
 import pwd
 import re
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible.module_utils.facts.system.distribution import DistributionFactCollector
+from ansible.module_utils.facts.system.platform import PlatformFactCollector
+from ansible.module_utils.facts.system.service_mgr import ServiceMgrFactCollector
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
@@ -166,9 +177,21 @@ def systemd_version(module: AnsibleModule) -> int:
     return int(found.group(1)) if found else 0
 
 
+def facts_of_setup(module: AnsibleModule) -> dict[str, t.Any]:
+    """Return facts as ansible.builtin.setup names them. Each collector reads what those before it found."""
+    namespace = PrefixFactNamespace("ansible", "ansible_")
+    facts: dict[str, t.Any] = {}
+    for collector in (PlatformFactCollector, DistributionFactCollector, ServiceMgrFactCollector):
+        facts.update(collector(namespace=namespace).collect_with_namespace(module=module, collected_facts=facts))
+    return facts
+
+
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"paths": {"type": "list", "elements": "path", "default": ["/", "/var", "/opt", "/etc"]}},
+        argument_spec={
+            "paths": {"type": "list", "elements": "path", "default": ["/", "/var", "/opt", "/etc"]},
+            "setup": {"type": "bool", "default": True},
+        },
         supports_check_mode=True,
     )
     relative = [path for path in module.params["paths"] if not os.path.isabs(path)]
@@ -186,7 +209,8 @@ def main() -> None:
         "package_lists": package_lists(),
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},
     }
-    module.exit_json(changed=False, ansible_facts={"rigwright": facts})
+    more = facts_of_setup(module) if module.params["setup"] else {}
+    module.exit_json(changed=False, ansible_facts={**more, "rigwright": facts})
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: machine_manifest
-short_description: Tell what it takes to build a machine again
+short_description: Record what is needed to build a machine again
 description:
   - Reads disks, partition tables, volume groups, file systems, mounts, how the machine boots, packages with their sources, kernels,
     driver, docker's images, conda's locks and the network, and keeps them as one JSON document.
-  - The document is what M(rigwright.workstation.bare_metal_plan) plans a rebuild from. It belongs into the backup.
-  - Nothing in it opens anything. Passwords in addresses and options of mounts are left out, keys are named by their fingerprints, and
-    of an encrypted device stands only that it is one.
-  - Written anew only where something has changed; a file system that fills by less than a twentieth has not.
+  - The document is what M(rigwright.workstation.bare_metal_plan) plans a rebuild from. It belongs in the backup.
+  - It contains no secrets. Passwords in addresses and options of mounts are left out, keys are named by their fingerprints, and
+    of an encrypted device it says only that it is encrypted.
+  - The file is written only when something has changed. A file system that fills by less than a twentieth has not changed.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -34,7 +34,7 @@ options:
     type: path
   root:
     description:
-      - Read files below this directory. What programs tell is of the running system all the same.
+      - Read files below this directory. The output of programs is still that of the running system.
     type: path
     default: /
 notes:
@@ -91,7 +91,7 @@ def main() -> None:
     try:
         machine = machines.Machine(run, Tree(module.params["root"]))
         new, changes, problem = machines.keep(machine, module.params["path"] or "", module.check_mode)
-    except machines.Mute as error:
+    except machines.ProbeError as error:
         module.fail_json(msg=f"{error}.")
     if problem:
         module.warn(f"{problem}.")

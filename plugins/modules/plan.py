@@ -18,7 +18,7 @@ description:
     No other declaration of these options exists.
   - Starts C(<role>_plan) once on the host. Options with C(no_log), and options that contain one, reach it as one opaque value.
   - Refuses all problems at once, before anything changes, as M(rigwright.workstation.require) does.
-  - A plan that was made with secrets is not shown, not even with C(-vvv).
+  - A plan that was made with secrets, or that found some on the host, is not shown, not even with C(-vvv).
 extends_documentation_fragment:
   - rigwright.workstation.attributes
 attributes:

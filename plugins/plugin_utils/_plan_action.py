@@ -38,7 +38,7 @@ class RoleAction(ActionBase):
         return short_role(role.get_name())
 
     def _run_module(self, kind: str, context: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Start ``<role>_<kind>`` on the host. A plan that was made with secrets is not shown.
+        """Start ``<role>_<kind>`` on the host. A plan that was made with secrets, or that found some (``secret``), is not shown.
 
         :raises Invalid: a variable does not fit the argument spec.
         """
@@ -52,11 +52,11 @@ class RoleAction(ActionBase):
             module_args={
                 "request": request,
                 "context": {**context, "planned": planned},
-                "secrets": json.dumps(secrets),
+                "secrets": json.dumps(secrets) if secrets else "",
             },
             task_vars=task_vars,
         )
-        if kind == "plan" and any(secrets.values()) and not result.get("failed"):
+        if kind == "plan" and (any(secrets.values()) or result.get("secret")) and not result.get("failed"):
             result["_ansible_no_log"] = True
         return result
 

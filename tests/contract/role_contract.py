@@ -287,6 +287,11 @@ def platforms(role: Role) -> Iterator[str]:
         yield f"meta/main.yml has other platforms than roles/common/vars/platforms.yml: {wanted}"
 
 
+def plans(role: Role) -> bool:
+    """Return True if the role has a plan that refuses problems: a call of the action plan in tasks/plan.yml."""
+    return any(f"{COLLECTION}.plan" in task for task in role.tasks.get("plan.yml", []))
+
+
 def table_of_contents(role: Role) -> Iterator[str]:
     """Report a tasks/main.yml without the fixed tasks in their order; a role may add tasks, and add to a condition."""
     file = role.path / "tasks/main.yml"
@@ -296,7 +301,10 @@ def table_of_contents(role: Role) -> Iterator[str]:
         yield f"tasks/main.yml has {lines} lines, more than {MAIN_LINES}"
     prepare: dict[str, Any] = {"ansible.builtin.include_role": PREPARE}
     require: dict[str, Any] = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
-    wanted = {"Prepare": (prepare, ""), "Check the request": (require, "present")}
+    plan = {"ansible.builtin.include_tasks": "plan.yml"}
+    # A role with a plan module refuses in its plan; the others need `require`.
+    refusal = ("Plan", (plan, "")) if plans(role) else ("Check the request", (require, "present"))
+    wanted = dict([("Prepare", (prepare, "")), refusal])
     for verb, state in (("Install", "present"), ("Configure", "present"), ("Remove", "absent")):
         if f"{verb.lower()}.yml" in role.tasks:
             wanted[verb] = ({"ansible.builtin.include_tasks": f"{verb.lower()}.yml"}, state)
@@ -334,13 +342,16 @@ def removal(role: Role) -> Iterator[str]:
 
 
 def verification(role: Role) -> Iterator[str]:
-    """Report a tasks/verify.yml that does not begin with Prepare, which playbooks/verify.yml needs, or records no finding."""
+    """Report a tasks/verify.yml that does not begin with Prepare, which playbooks/verify.yml needs, or records no finding.
+
+    The action verify records those of the role's module.
+    """
     if role.tasks.get("verify.yml", [{}])[0].get("ansible.builtin.include_role") != PREPARE:
         yield "tasks/verify.yml does not begin with Prepare: run alone, it has no facts and no platform variables"
     found = [
         task[f"{COLLECTION}.finding"] for task in role.tasks.get("verify.yml", []) if f"{COLLECTION}.finding" in task
     ]
-    if not found:
+    if not found and not any(f"{COLLECTION}.verify" in task for task in role.tasks.get("verify.yml", [])):
         yield "tasks/verify.yml records no finding"
     for arguments in found:
         given = arguments.get("findings", [arguments])

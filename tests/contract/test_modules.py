@@ -90,6 +90,10 @@ def python_3_9(text: str, library: str = "") -> Iterator[str]:
             yield f"line {line} imports {name}"
 
 
+# The fragment of internal modules of roles says for all of them what they support.
+INTERNAL = "rigwright.workstation.plan"
+
+
 def documentation(text: str, name: str) -> Iterator[str]:
     """Yield what is missing in DOCUMENTATION, EXAMPLES and RETURN, such as the support of check and diff mode."""
     constants = {
@@ -112,7 +116,10 @@ def documentation(text: str, name: str) -> Iterator[str]:
         return
     if documented.get("module") != name:
         yield "DOCUMENTATION names another module"
-    for mode in ("check_mode", "diff_mode"):
+    internal = INTERNAL in documented.get("extends_documentation_fragment", [])
+    if internal and documented.get("options"):
+        yield "is internal to its role and documents options: the argument spec of the role is their only declaration"
+    for mode in () if internal else ("check_mode", "diff_mode"):
         if documented.get("attributes", {}).get(mode, {}).get("support") not in ("full", "partial", "none", "N/A"):
             yield f"DOCUMENTATION does not say whether it supports {mode}"
     for task in examples or []:

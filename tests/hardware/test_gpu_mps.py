@@ -201,8 +201,8 @@ def test_check_mode_changes_nothing(site: Site) -> None:
 
 def test_limit_for_another_gpu_is_refused(site: Site) -> None:
     before = site.pid
-    for stranger in ("63", "GPU-00000000-0000-0000-0000-000000000000"):
-        result = site.run(succeeds=False, memory_limits={site.uuid: "1G", stranger: "1G"})
+    for other_gpu in ("63", "GPU-00000000-0000-0000-0000-000000000000"):
+        result = site.run(succeeds=False, memory_limits={site.uuid: "1G", other_gpu: "1G"})
         assert result["error"] == "REFUSED"
         assert "would drop all its limits" in result["msg"]
     assert site.pid == before

@@ -45,7 +45,7 @@ def bare() -> Iterator[Machine]:
 
 @pytest.fixture
 def unchanged(bare: Machine) -> Iterator[None]:
-    """Hold the test to it: the machine is afterwards what it was before."""
+    """Check that the machine is afterwards what it was before the test."""
     before = fingerprint.of(bare)
     yield
     assert fingerprint.difference(before, fingerprint.of(bare)) == []

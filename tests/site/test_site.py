@@ -43,7 +43,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Callable[[str], Machine]]:
-    """Fresh hosts of the demo; they are removed in the end."""
+    """Start fresh hosts of the demo, and remove them in the end."""
     demo.down(with_images=False)
     yield demo.hosts().__getitem__
     demo.down(with_images=False)
@@ -134,7 +134,7 @@ def test_laptop_logs_in_through_the_gateway(machine):
     demo.log_in(machine("laptop"))
 
 
-def test_what_a_program_says_at_once_reaches_a_slow_client(machine, monkeypatch):
+def test_output_of_a_short_program_reaches_a_slow_client(machine, monkeypatch):
     answer = http.client.HTTPConnection.getresponse
 
     def late(self: http.client.HTTPConnection) -> http.client.HTTPResponse:
@@ -151,7 +151,7 @@ def test_a_file_goes_to_the_share_through_the_gateway_and_back(machine):
     demo.put_file(machine("laptop"))
 
 
-def test_a_lost_file_comes_back_from_the_backup(machine):
+def test_a_lost_file_is_restored_from_the_backup(machine):
     # Raises where it does not.
     demo.restore_file(machine("workstation"))
 
@@ -176,7 +176,7 @@ def test_laptop_gets_a_desktop_through_the_gateway(machine):
     workstation.must("loginctl terminate-user owner")
 
 
-def test_every_finding_passes_or_says_why_it_was_skipped(site):
+def test_every_finding_passes_or_states_why_it_was_skipped(site):
     result = site(NEWEST, playbook="playbooks/verify.yml")
     assert result.rc == 0, result.output
     findings = {
@@ -214,6 +214,43 @@ def test_installed_collection_works_from_an_empty_directory(site, tmp_path):
     )
     assert result.rc == 0, result.output
     assert set(result.changed().values()) == {0}
+
+
+FAILING = {
+    "ends at once": "Type=simple\nExecStart=/bin/false",
+    "ends after 2 s": "Type=simple\nExecStart=/bin/sh -c 'sleep 2; exit 1'",
+    "is never ready": "Type=notify\nTimeoutStartSec=2\nExecStart=/bin/sleep infinity",
+}
+
+
+def test_a_unit_that_fails_leaves_the_old_one_running(site, machine, tmp_path):
+    unit, host = "/etc/systemd/system/rigwright-example.service", machine("laptop")
+
+    def configure(service: str, **options: Any) -> Run:
+        task = {
+            "name": "example",
+            "files": [{"path": unit, "content": f"[Service]\n{service}\n"}],
+            "units": [{"name": "rigwright-example.service", "restart_on": [unit]}],
+            "settle": 3,
+            **options,
+        }
+        play = {"hosts": "laptop", "become": True, "gather_facts": False}
+        playbook = tmp_path / "example.yml"
+        playbook.write_text(json.dumps([{**play, "tasks": [{"rigwright.workstation.config_files": task}]}]))
+        return site(NEWEST, playbook=str(playbook))
+
+    good = "Type=simple\nExecStart=/bin/sleep infinity"
+    assert configure(good).rc == 0
+    for failure, service in FAILING.items():
+        result = configure(service)
+        assert result.rc != 0, failure
+        assert "Files and units are as they were before" in " ".join(result.output.split()), result.output
+        assert "active" in host.must("systemctl is-active rigwright-example").split(), failure
+        assert "sleep infinity" in host.must(f"cat {unit}") and "Type=simple" in host.must(f"cat {unit}")
+        assert configure(good).changed() == {"laptop": 0}
+    stopped = {"name": "rigwright-example.service", "state": "stopped"}
+    assert configure(good, state="absent", units=[stopped]).rc == 0
+    assert host.run(f"test -e {unit}").rc != 0
 
 
 def test_the_example_inventory_needs_no_secret(machine, tmp_path):

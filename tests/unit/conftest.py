@@ -69,7 +69,7 @@ def open_path() -> Iterator[Path]:
 def run_module(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Have run(module, check=False, commands=None, **params), which gives the result of the module's main().
+    """Return run(module, check=False, commands=None, **params), which returns the result of the module's main().
 
     *commands* maps command lines to (rc, out, err), as a terminal would show them: a module may run these and no others.
     Without it, commands really run.

@@ -54,7 +54,7 @@ class Client:
         }
 
     def work(self, cells: ctypes.c_uint64) -> bool:
-        """Do one step; return whether the result is right."""
+        """Run one step; return whether the result is right."""
         self.cuda.clear(cells, BLOCKS * THREADS)
         self.cuda.launch("work", BLOCKS, THREADS, cells, ctypes.c_uint32(ROUNDS))
         self.cuda.synchronize()

@@ -120,7 +120,7 @@ class Worker:
         return {"unloaded": True}
 
     def serve(self) -> None:
-        """Do commands until `quit`."""
+        """Carry out commands until `quit`."""
         actions: dict[str, Callable[[Answer], Answer]] = {
             "load": lambda command: self.prepare(command["load"]),
             "run": lambda _asked: self.run(),

@@ -18,7 +18,7 @@ STATE = Path("/run/rigwright-imitated-gpu")
 PCI = Path("/sys/bus/pci")
 MODULES = Path("/sys/module")
 PROC = Path("/proc/driver")
-OPEN = "NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@imitation)  Thu Jan  1 00:00:00 UTC 2026"
+OPEN = "NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@fake)  Thu Jan  1 00:00:00 UTC 2026"
 CLOSED = "NVIDIA UNIX x86_64 Kernel Module  {}  Thu Jan  1 00:00:00 UTC 2026"
 
 # The numbers of /dev/null: with others no process could hold a device open, since no driver answers.
@@ -137,7 +137,7 @@ def load(
         write(MODULES / "nvidia/parameters", {name: value})
     for minor, gpu in enumerate(gpus):
         information = {
-            "Model": gpu.get("name", f"NVIDIA imitation {gpu['device']}"),
+            "Model": gpu.get("name", f"NVIDIA fake {gpu['device']}"),
             "IRQ": "  0",
             "GPU UUID": gpu.get("uuid", f"GPU-00000000-0000-0000-0000-{minor:012d}"),
             "Bus Type": "PCIe",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs on the machine, by bash: backs its mount points up with restic. Arguments: the password, and the mount points.
 set -euo pipefail
-# Processors that are imitated compress slowly, and this repository is on a local disk.
+# Emulated processors compress slowly, and this repository is on a local disk.
 export RESTIC_PASSWORD=$1 RESTIC_REPOSITORY=/mnt/backup/repository RESTIC_COMPRESSION=off
 shift
 restic init -q

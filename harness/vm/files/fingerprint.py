@@ -1,4 +1,4 @@
-"""Prints what a machine is made of, as JSON: every file with all that belongs to it, users, services, host keys, file systems."""
+"""Print a description of the machine as JSON: every file with all attributes, users, services, host keys, file systems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# What a running system changes by itself, and what is set up anew for other disks.
+# Paths that a running system changes by itself, or that are set up again for other disks.
 _LEFT_OUT = (
     "/proc /sys /dev /run /tmp /var/tmp /mnt /swapfile /lost+found /boot/lost+found /data/lost+found "
     "/var/log /var/cache /var/lib/systemd /var/lib/private /root/.ansible /root/.cache "
@@ -32,7 +32,7 @@ def describe(path: str) -> list[Any]:
         )
     )
     if stat.S_ISREG(found.st_mode):
-        # Nobody forges a file here, and imitated processors compute this one three times faster.
+        # No file is forged here, and emulated processors compute MD5 three times faster.
         digest = hashlib.md5(usedforsecurity=False)
         with open(path, "rb") as file:
             for block in iter(lambda: file.read(1 << 20), b""):
@@ -54,13 +54,13 @@ def walk(top: str) -> Iterator[str]:
                 yield inside[name]
 
 
-def told(*command: str) -> list[str]:
+def lines_of(*command: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
 def file_systems() -> list[str]:
-    """Return file systems by UUID, without physical volumes, whose UUID is new, and without the disk of the backup."""
-    shown = told("lsblk", "-nro", "FSTYPE,UUID,LABEL,MOUNTPOINTS")
+    """Return the file systems. A physical volume has a new UUID, unlike its content; the disk of the backup does not count."""
+    shown = lines_of("lsblk", "-nro", "FSTYPE,UUID,LABEL,MOUNTPOINTS")
     return sorted(line for line in shown if line.strip() and "LVM2_member" not in line and "backup" not in line)
 
 
@@ -68,12 +68,14 @@ print(
     json.dumps(
         {
             "files": {ascii(path): describe(path) for path in walk("/")},
-            "users": told("getent", "passwd"),
-            "host": told("hostname"),
+            "users": lines_of("getent", "passwd"),
+            "host": lines_of("hostname"),
             "running": [
-                unit for unit in ("lab.service", "ssh.service") if told("systemctl", "is-active", unit) == ["active"]
+                unit
+                for unit in ("lab.service", "ssh.service")
+                if lines_of("systemctl", "is-active", unit) == ["active"]
             ],
-            "failed": told("systemctl", "list-units", "--failed", "--plain", "--no-legend"),
+            "failed": lines_of("systemctl", "list-units", "--failed", "--plain", "--no-legend"),
             "file_systems": file_systems(),
             "swaps": len(Path("/proc/swaps").read_text().splitlines()),
         }

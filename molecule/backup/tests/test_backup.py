@@ -1,6 +1,6 @@
-"""Backups as their users meet them: a server that only appends on the gateway, its sshd, a disk on the machine, units that really run.
+"""Backups on real hosts: an append-only server on the gateway, its sshd, a disk on the machine, and units that really run.
 
-Debian 12 has its own restic 0.14, Debian 13 the pinned release. What restic can be made to suffer without a server stands in
+Debian 12 has its own restic 0.14, Debian 13 the pinned release. Failures that need no server are tested in
 tests/unit/plugins/module_utils/_backup/test_job.py.
 """
 
@@ -23,7 +23,7 @@ from harness.sandbox.clients import Machine
 pytestmark = pytest.mark.both_releases
 
 Verified = Callable[..., dict[str, dict[str, str]]]
-# By host: the first snapshot of `home`, and what there is to say of the files in it.
+# By host: the first snapshot of `home`, and the description of its files.
 BackedUp = dict[str, tuple[str, str]]
 WORK = "/home/owner/work"
 TEXTFILE = "/var/lib/prometheus/node-exporter/rigwright_backup.prom"
@@ -35,7 +35,7 @@ cp /usr/bin/true capable && setcap cap_net_raw+ep capable
 echo shared > shared && setfacl -m u:nobody:rw,m::rw shared && setfattr -n user.note -v kept shared
 install -m 4755 /usr/bin/true setuid; chown 1234:4321 thesis; cp -a {WORK}/. /srv/work/; echo note > /srv/notes/note
 """
-# All that there is to say of the files, but for the times at which directories were read.
+# The complete description of the files, without the access times of directories.
 SHOW = (
     "cd {} && find . -printf '%P %y %m %U %G %n %s %T@ %l\\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum "
     "&& getcap -r . | sort && find . ! -type l -print0 | sort -z | xargs -0 getfacl --absolute-names "
@@ -58,12 +58,12 @@ def side_by_side(targets: list[Machine], work: Callable[[Machine], Any]) -> None
         list(pool.map(work, targets))
 
 
-def program(target: Machine, words: str) -> str:
-    return target.must(f"rigwright-backup {words}", seconds=120)
+def program(target: Machine, command: str) -> str:
+    return target.must(f"rigwright-backup {command}", seconds=120)
 
 
 def state(target: Machine, verb: str, subject: str) -> dict[str, Any]:
-    """What the last run has left, as anybody may read it; nothing before the first."""
+    """Return the state of the last run, as any user can read it; empty before the first."""
     path = f"/var/lib/rigwright_backup/{verb}-{subject}.json"
     found: dict[str, Any] = json.loads(target.must(f"cat {path} 2>&- || echo {{}}", user="nobody"))
     return found
@@ -76,35 +76,35 @@ def metric(target: Machine, name: str, subject: str) -> float:
 
 
 def restored(target: Machine, job: str, snapshot: str, place: str = WORK) -> str:
-    """What there is to say of the files of a snapshot, restored anew."""
+    """Restore a snapshot again, and return the description of its files."""
     target.must("rm -rf /var/restore")
     program(target, f"restore {job} --when {snapshot} --path {place} --target /var/restore")
     return target.must(SHOW.format(f"/var/restore{place}"))
 
 
 def still_whole(target: Machine, backed_up: BackedUp) -> None:
-    """The first backup comes back bit for bit, by restic alone."""
+    """Check that restic alone restores the first backup bit for bit."""
     snapshot, before = backed_up[target.host.name]
     target.must("rm -rf /var/restore")
     program(target, f"restic gateway restore {snapshot} --target /var/restore --include {WORK}")
     assert target.must(SHOW.format(f"/var/restore{WORK}")) == before
 
 
-def fails(target: Machine, verb: str, subject: str, kind: str, words: str) -> None:
-    """A unit fails, and its user, its state and its metrics say why; the last success is remembered."""
+def fails(target: Machine, verb: str, subject: str, kind: str, text: str) -> None:
+    """Check that a unit fails, that user, state and metrics have the reason, and that the last success is kept."""
     success = state(target, verb, subject).get("last_success")
     done = target.run(f"rigwright-backup {verb} {subject}", seconds=120)
     assert done.rc == 1 and f"{verb} {subject}: {kind}, " in done.stdout and "To do: " in done.stdout, done
-    assert words in done.stdout
-    left = state(target, verb, subject)
-    assert (left["kind"], left["exit_code"], left.get("last_success")) == (kind, 1, success)
+    assert text in done.stdout
+    result = state(target, verb, subject)
+    assert (result["kind"], result["exit_code"], result.get("last_success")) == (kind, 1, success)
     name = "last_exit_code" if verb == "run" else f"{verb}_exit_code"
     assert metric(target, name, subject) == 1
 
 
 @pytest.fixture(scope="module")
 def backed_up(all_targets: list[Machine]) -> Iterator[BackedUp]:
-    """Each target backed up once, with files of every kind."""
+    """Back each target up once, with files of every kind."""
     found = {}
 
     def begin(target: Machine) -> None:
@@ -117,7 +117,7 @@ def backed_up(all_targets: list[Machine]) -> Iterator[BackedUp]:
     side_by_side(all_targets, lambda target: target.must(f"rm -rf {WORK} /home/owner/added /root/backup.json"))
 
 
-def test_files_of_every_kind_come_back_after_a_change_as_they_were(targets: list[Machine], backed_up: BackedUp) -> None:
+def test_files_of_every_kind_are_restored_after_a_change(targets: list[Machine], backed_up: BackedUp) -> None:
     def prove(target: Machine) -> None:
         first, before = backed_up[target.host.name]
         target.must(f"cd {WORK} && echo second > thesis && rm one && setfacl -b shared")
@@ -131,38 +131,38 @@ def test_files_of_every_kind_come_back_after_a_change_as_they_were(targets: list
     side_by_side(targets, prove)
 
 
-def test_a_disk_is_backed_up_forgotten_pruned_checked_and_drilled(targets: list[Machine], backed_up: BackedUp) -> None:
+def test_a_disk_runs_backup_forget_prune_check_and_drill(targets: list[Machine], backed_up: BackedUp) -> None:
     def prove(target: Machine) -> None:
         program(target, "run etc")
         target.must("echo changed > /srv/work/thesis")
         program(target, "run etc")
         last = state(target, "run", "etc")
         assert last["dumps"]["packages"]["kind"] == "ok"
-        for words in ("forget etc", "prune disk", "check disk", "drill etc"):
-            program(target, words)
+        for command in ("forget etc", "prune disk", "check disk", "drill etc"):
+            program(target, command)
         assert state(target, "forget", "etc")["removed"] >= 2
         assert len(json.loads(program(target, "restic disk snapshots --json"))) == 2, (
             "one of the files, one of the dump"
         )
         assert state(target, "drill", "etc")["files"] > 20
         assert restored(target, "etc", last["snapshot"], "/srv/work") == target.must(SHOW.format("/srv/work"))
-        # Whoever restores as root leaves nothing of root's in the repository, which the units' user has to read.
+        # A restore by root leaves no files of root in the repository, which the units' user has to read.
         assert target.must("find /srv/backup-disk ! -user rigwright-backup").split() == []
 
     side_by_side(targets, prove)
 
 
-def test_a_server_of_sftp_does_the_same(targets: list[Machine], gateway: Machine, backed_up: BackedUp) -> None:
+def test_a_server_of_sftp_runs_the_same(targets: list[Machine], gateway: Machine, backed_up: BackedUp) -> None:
     def prove(target: Machine) -> None:
-        for words in ("run notes", "forget notes", "prune sftp", "check sftp", "drill notes"):
-            program(target, words)
+        for command in ("run notes", "forget notes", "prune sftp", "check sftp", "drill notes"):
+            program(target, command)
         assert state(target, "drill", "notes")["files"] >= 2
         assert gateway.must(f"ls /home/owner/backup/{target.host.name}/snapshots").split()
 
     side_by_side(targets, prove)
 
 
-def test_who_holds_the_machine_cannot_remove_what_it_has_backed_up(
+def test_root_of_the_machine_cannot_remove_its_backups(
     targets: list[Machine], gateway: Machine, backed_up: BackedUp
 ) -> None:
     names = [target.host.name for target in targets]
@@ -180,8 +180,8 @@ def test_who_holds_the_machine_cannot_remove_what_it_has_backed_up(
             (f"/{name}/config", "403"),
             (f"/{other}/config", "401"),
         ):
-            words = shlex.join(["python3", "-c", DELETE, address, path])
-            assert f"HTTP Error {answer}" in target.run(words).stderr
+            command = shlex.join(["python3", "-c", DELETE, address, path])
+            assert f"HTTP Error {answer}" in target.run(command).stderr
         assert gateway.must(f"ls /srv/backup/{name}/snapshots").split() == kept
         program(target, "restic gateway unlock")
         still_whole(target, backed_up)
@@ -197,15 +197,15 @@ def test_units_have_few_rights_and_secrets_are_roots(targets: list[Machine], bac
             "systemctl show -p User -p AmbientCapabilities -p Nice rigwright-backup-run-home.service"
         ).split()
         assert sorted(shown) == ["AmbientCapabilities=cap_dac_read_search", "Nice=19", "User=rigwright-backup"]
-        told = target.must("journalctl --no-pager; cat /etc/systemd/system/rigwright-* /etc/rigwright/backup.json")
-        assert not any(secret in told for secret in ("Sandbox-re", "OPENSSH"))
+        output = target.must("journalctl --no-pager; cat /etc/systemd/system/rigwright-* /etc/rigwright/backup.json")
+        assert not any(secret in output for secret in ("Sandbox-re", "OPENSSH"))
 
 
-# --- Faults: what was lost (nothing), and how it is told ---
+# --- Failures: what was lost (nothing), and how it is reported ---
 
 
 @pytest.mark.parametrize(
-    ("harm", "mend", "job", "kind", "words"),
+    ("harm", "fix", "job", "kind", "text"),
     [
         ("touch /run/hook-fails", "rm /run/hook-fails", "home", "hook", "the hook pre[0] ended with 1"),
         ("mv /srv/notes /srv/away", "mv /srv/away /srv/notes", "notes", "source_missing", "missing: /srv/notes"),
@@ -218,15 +218,15 @@ def test_units_have_few_rights_and_secrets_are_roots(targets: list[Machine], bac
         ),
     ],
 )
-def test_what_keeps_a_run_from_beginning_is_told(
-    targets: list[Machine], backed_up: BackedUp, harm: str, mend: str, job: str, kind: str, words: str
+def test_a_run_that_cannot_begin_reports_the_reason(
+    targets: list[Machine], backed_up: BackedUp, harm: str, fix: str, job: str, kind: str, text: str
 ) -> None:
     def prove(target: Machine) -> None:
         target.must(harm)
         try:
-            fails(target, "run", job, kind, words)
+            fails(target, "run", job, kind, text)
         finally:
-            target.must(mend)
+            target.must(fix)
         still_whole(target, backed_up)
 
     side_by_side(targets, prove)
@@ -284,7 +284,7 @@ def wait_for_the_end(target: Machine) -> None:
     )
 
 
-def test_a_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
+def test_a_restarted_server_does_not_fail_the_run(
     targets: list[Machine], gateway: Machine, slow: Callable[[int], None], backed_up: BackedUp
 ) -> None:
     slow(0)
@@ -298,7 +298,7 @@ def test_a_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
     side_by_side(targets, prove)
 
 
-def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_through(
+def test_a_cut_network_fails_the_run_and_the_next_passes(
     targets: list[Machine], gateway: Machine, slow: Callable[[int], None], backed_up: BackedUp
 ) -> None:
     slow(20)
@@ -309,7 +309,7 @@ def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_throu
         gateway.must("ip link set eth0 up")
 
     def prove(target: Machine) -> None:
-        # Whether there is a word of it depends on whether a connection was just to be opened.
+        # The kind depends on whether a connection was just being opened.
         assert state(target, "run", "home")["kind"] in ("unreachable", "timeout")
         assert metric(target, "last_exit_code", "home") == 1
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split(), "nobody could take the lock away"
@@ -320,7 +320,7 @@ def test_a_network_that_is_cut_in_the_middle_is_told_and_the_next_run_goes_throu
     side_by_side(targets, prove)
 
 
-def test_a_server_without_room_is_told_as_such(
+def test_a_full_server_is_reported(
     targets: list[Machine], gateway: Machine, slow: Callable[[int], None], backed_up: BackedUp
 ) -> None:
     gateway.must(
@@ -335,14 +335,14 @@ def test_a_server_without_room_is_told_as_such(
         side_by_side(targets, wait_for_the_end)
         for target in targets:
             assert state(target, "run", "home")["kind"] == "full"
-            told = target.run("rigwright-backup status").stdout
-            assert "507 Insufficient Storage" in told and "make room where the repository lies" in told
+            output = target.run("rigwright-backup status").stdout
+            assert "507 Insufficient Storage" in output and "make room where the repository lies" in output
             still_whole(target, backed_up)
     finally:
         gateway.must("umount /srv/backup /root/full")
 
 
-def test_a_killed_run_and_a_flipped_byte_are_told_and_made_up_for(
+def test_a_killed_run_and_a_flipped_byte_are_reported(
     targets: list[Machine],
     gateway: Machine,
     slow: Callable[[int], None],
@@ -350,7 +350,7 @@ def test_a_killed_run_and_a_flipped_byte_are_told_and_made_up_for(
     backed_up: BackedUp,
 ) -> None:
     def spoil(target: Machine) -> None:
-        """A byte of what the last run has added, in the middle of a pack."""
+        """Flip a byte in the middle of a pack that the last run has added."""
         target.must("head -c 2M /dev/urandom > /home/owner/added")
         program(target, "run home")
         place = f"/srv/backup/{target.host.name}/data"
@@ -377,9 +377,9 @@ def test_a_killed_run_and_a_flipped_byte_are_told_and_made_up_for(
         assert target.run("test -e /run/cleaned").rc == 0, "the hook for the end"
         assert state(target, "run", "home")["exit_code"] == 1
         assert metric(target, "last_exit_code", "home") == 1
-        # By a unit of its own, which begins as this one ends.
-        told = "journalctl --unit='rigwright-backup-failed@*' | grep -q 'failed rigwright-backup-run-home.service'"
-        target.must(f"for i in $(seq 150); do {told} && exit; sleep 0.2; done; exit 1")
+        # A separate unit writes it, which begins as this one ends.
+        search = "journalctl --unit='rigwright-backup-failed@*' | grep -q 'failed rigwright-backup-run-home.service'"
+        target.must(f"for i in $(seq 150); do {search} && exit; sleep 0.2; done; exit 1")
 
     side_by_side(targets, kill)
     for found in verified().values():
@@ -389,10 +389,10 @@ def test_a_killed_run_and_a_flipped_byte_are_told_and_made_up_for(
     def make_up(target: Machine) -> None:
         flip(packs[target.host.name])
         target.must(f"{QUICK}; rm -f /home/owner/added")
-        # Of the killed run there is a lock yet.
+        # The lock of the killed run still exists.
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split()
-        for words in ("run home", "check gateway", "drill home"):
-            program(target, words)
+        for command in ("run home", "check gateway", "drill home"):
+            program(target, command)
         assert gateway.must(f"ls /srv/backup/{target.host.name}/locks").split() == []
         still_whole(target, backed_up)
 
@@ -401,7 +401,7 @@ def test_a_killed_run_and_a_flipped_byte_are_told_and_made_up_for(
         assert {*found.values()} == {"pass"}, found
 
 
-# --- By playbook, and other wishes ---
+# --- By playbook, and with other requests ---
 
 
 def test_the_playbooks_show_a_plan_and_lose_nothing(targets: list[Machine], backed_up: BackedUp) -> None:
@@ -409,14 +409,16 @@ def test_the_playbooks_show_a_plan_and_lose_nothing(targets: list[Machine], back
     inventory = str(lab.read("molecule").inventory)
 
     def play(name: str, **variables: object) -> tuple[int, str]:
-        asked = {
+        options = {
             "backup_now_hosts": "debian13",
             "restore_drill_hosts": "debian13",
             **lab.looked_up("molecule"),
             **variables,
         }
         rc, output = playbook.run(
-            [f"playbooks/{name}.yml", "--inventory", inventory, "--extra-vars", json.dumps(asked)], lab.ROOT, os.environ
+            [f"playbooks/{name}.yml", "--inventory", inventory, "--extra-vars", json.dumps(options)],
+            lab.ROOT,
+            os.environ,
         )
         return rc, " ".join(output.split())
 
@@ -434,23 +436,23 @@ def test_the_playbooks_show_a_plan_and_lose_nothing(targets: list[Machine], back
     assert rc == 0 and "files restored and compared" in output
 
 
-def test_bad_input_is_refused_with_the_variable_and_changes_nothing(refused: Callable[..., None]) -> None:
+def test_bad_input_is_refused_before_any_change(refused: Callable[..., None]) -> None:
     jobs = [
         {"name": name, "paths": [path], "repository": "disk"} for name, path in (("one", "/srv"), ("two", "/srv/work"))
     ]
     disk = {"name": "disk", "url": "/srv/backup-disk"}
-    words = "backup_repositories: has no password for disk"
-    refused({"backup_repositories": [disk], "backup_jobs": jobs, "backup_schedule": "someday"}, words)
+    text = "backup_repositories: has no password for disk"
+    refused({"backup_repositories": [disk], "backup_jobs": jobs, "backup_schedule": "someday"}, text)
 
 
-def test_another_password_is_taken_by_the_repository_and_a_wrong_one_is_refused(
+def test_a_new_password_is_added_and_a_wrong_one_refused(
     apply: Callable[..., Any], applied: Callable[..., Any], targets: list[Machine], backed_up: BackedUp
 ) -> None:
     disk = {"name": "disk", "url": "/srv/backup-disk", "password": "Sandbox-another-1"}
     jobs = [{"name": "etc", "repository": "disk", "paths": ["/srv/work"], "retention": {"last": 1}}]
     changed = {"backup_repositories": [disk], "backup_jobs": jobs}
 
-    # The one in place was lost, and the one that is asked for was never the repository's.
+    # The password in place was lost, and the requested one never opened the repository.
     lost = targets[0]
     lost.must(
         "cp -p /etc/rigwright/backup/disk.password /root/; echo never-a-password > /etc/rigwright/backup/disk.password"
@@ -468,5 +470,5 @@ def test_another_password_is_taken_by_the_repository_and_a_wrong_one_is_refused(
         program(target, "run etc")
         assert target.run("systemctl cat rigwright-backup-run-home.timer").rc != 0, "what is not asked for is gone"
 
-    # And back to what the scenario asks for: the first run of the contract.
+    # The first run of the contract restores the configuration of the scenario.
     side_by_side(targets, prove)

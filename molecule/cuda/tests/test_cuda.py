@@ -41,7 +41,7 @@ def folder(target: Machine) -> str:
 
 @pytest.fixture
 def restored(apply: Apply) -> Iterator[None]:
-    """Have the toolkits of the scenario again after the test."""
+    """Install the toolkits of the scenario again after the test."""
     yield
     result = apply()
     assert result.rc == 0, result.output
@@ -222,7 +222,7 @@ def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[s
 
 @pytest.fixture(scope="module")
 def without_cuda(apply: Apply) -> None:
-    """Have nothing of the role on the targets, for the tests from here on."""
+    """Remove everything of the role from the targets, for the tests from here on."""
     result = apply(hosts="debian12,debian13", variables={"cuda_state": "absent"})
     assert result.rc == 0, result.output
 

@@ -90,7 +90,7 @@ def test_headers_and_library_of_the_real_wheel_are_one_version(target: Machine) 
 
 
 @pytest.mark.both_releases
-def test_the_proof_passes_and_says_what_it_did_not_run(apply: Apply, targets: list[Machine]) -> None:
+def test_verification_passes_and_names_skipped_checks(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
 
     for target in targets:
@@ -198,7 +198,7 @@ def test_wheel_with_another_checksum_is_refused(apply: Apply, targets: list[Mach
         assert compiled(target).startswith(f"headers: {number(PINNED)}\n")
 
 
-def test_a_library_of_somebody_else_is_not_replaced(apply: Apply, targets: list[Machine]) -> None:
+def test_an_unmanaged_library_is_not_replaced(apply: Apply, targets: list[Machine]) -> None:
     theirs = "/usr/local/lib/libcudnn_theirs.so"
     for target in targets:
         target.put({theirs: Entry(b"theirs")})

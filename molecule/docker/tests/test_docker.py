@@ -95,7 +95,7 @@ def test_data_is_on_the_disk(target: Machine, containers: Callable[..., None]) -
 
 
 @pytest.mark.parametrize("network", ["bridge", "lab"])
-def test_a_published_port_is_for_the_host_alone(
+def test_a_published_port_is_reachable_from_the_host_only(
     target: Machine, laptop: Machine, containers: Callable[..., None], network: str
 ) -> None:
     old = info(target)["ServerVersion"].startswith("20.")

@@ -72,7 +72,7 @@ def finding(found: dict[str, dict[str, str]], name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_port_is_open_to_the_named_network_alone(
+def test_a_port_is_open_only_to_the_named_network(
     target: Machine, laptop: Machine, gateway: Machine, family: int
 ) -> None:
     address = str(target.host.address) if family == 4 else f"fd26::{str(target.host.address).split('.')[3]}"
@@ -101,7 +101,7 @@ def containers(all_targets: list[Machine]) -> Iterator[None]:
         target.run("docker rm --force web shy; docker network rm lab")
 
 
-def test_a_published_port_is_open_to_the_named_network_alone(
+def test_a_published_port_is_open_only_to_the_named_network(
     target: Machine, laptop: Machine, gateway: Machine, containers: None
 ) -> None:
     address = str(target.host.address)

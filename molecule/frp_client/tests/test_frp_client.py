@@ -199,7 +199,7 @@ def test_password_of_the_frpc_interface_does_not_show(output):
     )
 
 
-def test_secrets_are_roots_and_the_services_alone(target):
+def test_only_root_and_the_service_read_secrets(target):
     assert target.must("stat -c %a:%U:%G /etc/frpc/token /etc/frpc/frpc.toml").split() == ["640:root:frpc"] * 2
 
 
@@ -230,7 +230,7 @@ def test_a_tunnel_that_works_is_proven_from_both_ends(proof, visitors):
 
 @pytest.mark.usefixtures("tunnel")
 def test_misspelt_user_and_stopped_service_fail_with_the_reason(apply, proof, targets, visitors):
-    """Neither sends data first; unlike a service that waits, both close the connection."""
+    """Check both: neither sends data first, and unlike a service that waits, both close the connection."""
     name = targets[0].host.name
     services = [{"name": "ssh"}, {"name": "waits", "local_port": 8080}, {"name": "down", "local_port": 8081}]
     assert apply(hosts=name, variables={"frp_client_services": services}).rc == 0
@@ -314,7 +314,7 @@ def test_bad_input_is_refused_with_the_variable(all_refused):
     ],
     ids=["not offered", "not allowed", "failed server", "no CA"],
 )
-def test_what_other_hosts_do_not_offer_is_refused(refused, variables, message):
+def test_service_that_no_host_offers_is_refused(refused, variables, message):
     refused(variables, message)
 
 

@@ -17,7 +17,7 @@ ARCHIVE = depot.FRP + "/v0.70.1/frp_0.70.1_linux_amd64.tar.gz"
 
 @pytest.fixture(scope="session")
 def client(laptop):
-    """Frpc on the laptop, by hand: what a role would never write can be tried."""
+    """Install frpc on the laptop, without the role, to try what the role would never write."""
     with tarfile.open(depot.WWW / ARCHIVE) as archive:
         program = archive.extractfile("frp_0.70.1_linux_amd64/frpc").read()
     laptop.put({"/usr/local/bin/frpc": Entry(program, 0o755)})
@@ -26,7 +26,7 @@ def client(laptop):
 
 @pytest.fixture
 def connect(client, target):
-    """Start frpc with a configuration and return its words after it gave up, or a second after it outputs what is awaited."""
+    """Start frpc with a configuration and return its output after it gave up, or a second after it prints the awaited text."""
 
     def start(
         text: str = "", *, token: str = TOKEN, ca: str | None = None, awaited: str = "login to server success"
@@ -89,7 +89,7 @@ def test_firewall_opens_the_ports_of_the_server(target):
     assert [line for line in declared if not line.startswith("#")] == ['tcp dport 7000 accept comment "frp_server"']
 
 
-def test_the_server_listens_where_it_says_and_nowhere_else(host):
+def test_the_server_listens_only_on_its_declared_addresses(host):
     sockets = {line.split()[3] for line in host.check_output("ss -Hltnp").splitlines() if "frps" in line}
     assert sockets - {"0.0.0.0:7000", "*:7000"} == {"127.0.0.1:7500"}
 
@@ -161,7 +161,7 @@ def test_no_secret_shows(output, secret, place):
     assert output[place].count(secret) == 0
 
 
-def test_secrets_are_roots_alone(target):
+def test_only_root_reads_secrets(target):
     assert target.must("stat -c %a:%U /etc/frps/token /etc/frps/frps.toml").split() == ["600:root"] * 2
 
 
@@ -237,7 +237,7 @@ def test_an_upgrade_and_the_way_back(apply, targets):
 
 
 def test_next_run_completes_a_killed_run(apply, target):
-    """Another file than the one that the service loaded: that alone makes the next run restart it."""
+    """Replace the file that the service loaded: that alone makes the next run restart it."""
     assert apply().rc == 0
     target.must("sed -i 's/maxPortsPerClient = 10/maxPortsPerClient = 11/' /etc/frps/frps.toml")
     before = fingerprint.service_starts(target)["frps.service"]

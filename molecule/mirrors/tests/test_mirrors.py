@@ -88,7 +88,7 @@ def test_security_stays_with_the_distribution(target: Machine) -> None:
     assert DEPOT not in security
 
 
-def test_security_follows_when_asked_and_comes_back(apply: Apply, targets: list[Machine]) -> None:
+def test_security_mirror_is_set_on_request_and_restored(apply: Apply, targets: list[Machine]) -> None:
     before = [sources(target) for target in targets]
 
     followed = apply(variables={"mirrors_security": True})
@@ -183,7 +183,7 @@ def test_an_unknown_profile_is_refused(apply: Apply, targets: list[Machine]) -> 
     assert [fingerprint.of(target) for target in targets] == before
 
 
-def test_a_pip_conf_keeps_its_other_words_and_comes_back(apply: Apply, targets: list[Machine]) -> None:
+def test_pip_conf_keeps_other_settings_and_is_restored(apply: Apply, targets: list[Machine]) -> None:
     own = "# Ask Ann.\n[global]\ntimeout = 60\nindex-url = https://old.example/simple\n"
     for target in targets:
         target.put({"/etc/pip.conf": Entry(own.encode(), mode=0o640)})

@@ -206,7 +206,7 @@ def test_docker_role_next_to_the_toolkit_changes_nothing(applied: Apply, targets
         taken = [
             run.hosts[target.host.name]["roles"][name]["module_runs"] for run, name in zip(runs, names, strict=False)
         ]
-        assert sum(taken) <= 6
+        assert sum(taken) <= 4
 
 
 def test_docker_gets_the_part_for_its_version(target: Machine) -> None:

@@ -84,7 +84,7 @@ def refusing(targets: list[Machine]) -> Iterator[None]:
 
 @pytest.fixture
 def with_all_components(machine: Callable[[str], Machine]) -> Iterator[Machine]:
-    """Debian 12 with contrib and non-free, where the archive has its own driver."""
+    """Yield Debian 12 with contrib and non-free, where the archive has its own driver."""
     target = machine("debian12")
     with kept([target], "/etc/apt"):
         fake_gpu_host.enable_all_components(target)
@@ -345,7 +345,7 @@ def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> Non
 def test_archives_driver_is_compiled_or_the_previous_stays(
     apply: Apply, applied: Apply, machine: Callable[[str], Machine], targets: list[Machine]
 ) -> None:
-    """Debian 12's compiles; Debian 13's does not for its kernel, which the role would refuse without the last variable."""
+    """Install the archive's driver: Debian 12's compiles; Debian 13's does not, which the role would refuse without the last variable."""
     archive = {
         "nvidia_driver_source": "archive",
         "nvidia_driver_branch": "auto",

@@ -109,7 +109,7 @@ def test_a_run_changes_nothing(trained: Any) -> None:
     assert set(trained.changed().values()) == {0}
 
 
-def test_it_runs_as_nobody_without_a_network(apply: Apply, machine: Callable[[str], Machine]) -> None:
+def test_container_runs_as_nobody_without_a_network(apply: Apply, machine: Callable[[str], Machine]) -> None:
     """Run an interpreter that prints its user instead of training."""
     target, spy = machine("debian13"), "/opt/spy"
     with kept([target], spy):

@@ -114,7 +114,7 @@ def test_systemd_reads_the_mounts_as_nofail(targets: list[Machine]) -> None:
 
 @pytest.fixture
 def old_disk(targets: list[Machine]) -> Iterator[None]:
-    """Give the host a disk with photos of a user."""
+    """Create a disk with photos of a user on the host."""
     device = "$(readlink /run/imitated_disks/OLD1)"
     for target in targets:
         target.must(f"mkfs.ext4 -q -L family {device} && udevadm settle")

@@ -126,7 +126,7 @@ true
 
 
 def log_in(host: Machine, password: str, login: str) -> int:
-    """Do both logins, disconnect, and return the number of pixels that differ from the login screen."""
+    """Log in twice, disconnect, and return the number of pixels that differ from the login screen."""
     result = host.run(LOGIN.format(password=shlex.quote(password), login=shlex.quote(login)), seconds=400)
     assert result.rc == 0, (
         result.stdout + host.run("tail -30 /root/client.log; journalctl --lines=60 --no-pager").stdout

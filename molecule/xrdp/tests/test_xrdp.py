@@ -244,7 +244,7 @@ def test_settings_change_under_an_open_session(
         end_sessions(target, "bob")
 
 
-def test_a_restart_waits_until_nobody_is_logged_in(
+def test_a_restart_waits_until_all_users_log_out(
     alice: dict[str, Login],
     apply: Callable[..., Any],
     applied: Callable[..., Any],

@@ -14,9 +14,16 @@ import re
 import tempfile
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors as apt_mirrors
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -35,17 +42,36 @@ APT_HELPER = "/usr/lib/apt/apt-helper"
 
 
 class Refused(Exception):
-    """The request cannot be planned."""
+    """A file of the host cannot be read."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
 
 
 @dataclasses.dataclass
 class Plan:
-    """The files for the caller to write, and the state of the mirrors."""
+    """The files for the caller to write, the state of the mirrors, and why there is none."""
 
-    files: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
     asked: bool = False  # kept: a returned key
     mirrors: list[apt_mirrors.Mirror] = dataclasses.field(default_factory=list)
+    requirements: list[Problem] = dataclasses.field(default_factory=list)
+
+    @property
+    def states(self) -> list[str]:
+        """Return a line for each mirror, or the reason why there is none."""
+        lines = [": ".join(filter(None, (mirror.url, mirror.status, mirror.reason))) for mirror in self.mirrors]
+        return lines or [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in self.requirements]
+
+    @property
+    def fit(self) -> bool:
+        """Return whether there are mirrors, and no reason not to use them."""
+        return bool(self.mirrors) and all(
+            mirror.status in (apt_mirrors.FIT, apt_mirrors.UNCHECKED) for mirror in self.mirrors
+        )
 
     def add(self, path: str, content: str | None) -> None:
         self.files.append({"path": path, "state": "absent"} if content is None else {"path": path, "content": content})
@@ -54,8 +80,9 @@ class Plan:
 class Planner:
     """One request and the package sources of the host."""
 
-    def __init__(self, params: dict[str, t.Any], fetch: apt_mirrors.Fetch) -> None:
+    def __init__(self, params: t.Mapping[str, t.Any], fetch: apt_mirrors.Fetch) -> None:
         self.params = params
+        self.services = mirror_request.Services.of(params)
         self.fetch = fetch
         self.plan = Plan()
         data: dict[str, t.Any] = {
@@ -65,12 +92,54 @@ class Planner:
         self.distribution = apt_sources.Distribution(**data)
 
     def run(self) -> Plan:
-        if self.params["apt_urls"]:
-            self._plan_apt()
-        if self.params["pip_url"]:
-            text = apt_mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.params["pip_url"])
-            self.plan.add(PIP_CONF, text)
+        """Plan the files. What is wrong by itself is refused, and no mirror is asked."""
+        self.plan.requirements += mirror_request.problems(self.params, self.services)
+        if self.plan.requirements:
+            return self.plan
+        try:
+            self._plan_files()
+        except apt_mirrors.NoMirror as error:
+            remedy = "set other mirrors, or `mirrors_check: false` to use them unseen"
+            self.plan.requirements.append(problem("mirrors_apt_urls", f"no mirror can be used. {error}", remedy))
+        except apt_sources.NoArchive as error:
+            text = f"{error}, so its suites and keys are unknown"
+            self.plan.requirements.append(problem("mirrors_apt_urls", text, "give the host its own sources back first"))
+        except Refused as error:
+            text = f"is not UTF-8 text: {error.reason}"
+            self.plan.requirements.append(problem(error.path, text, "correct it, or move it away"))
         return self.plan
+
+    def _plan_files(self) -> None:
+        if self.services.apt_urls:
+            self._plan_apt()
+        if self.services.pip_url:
+            text = apt_mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.services.pip_url)
+            self.plan.add(PIP_CONF, text)
+        files, directories = mirror_request.files(self.services)
+        self.plan.files += files
+        self.plan.directories += directories
+
+    def update(self) -> list[str]:
+        """Return the command by which apt reads the mirrors.
+
+        It tests only the file that this role writes: a broken source of a third party is no reason to refuse a mirror. Without
+        Error-Mode=any, `apt-get update` succeeds with a warning if a mirror is dead.
+        """
+        options = (
+            f"Dir::Etc::sourcelist={self.distribution.file}",
+            "Dir::Etc::sourceparts=/dev/null",
+            "APT::Get::List-Cleanup=0",
+            "APT::Update::Error-Mode=any",
+        )
+        return ["apt-get", "update", *(word for option in options for word in ("-o", option))]
+
+    def choice(self) -> list[Finding]:
+        """Return the finding on the mirrors in use."""
+        if not self.services.apt_urls:
+            return []
+        remedy = "correct mirrors_apt_urls, or set mirrors_recheck to true once they are back"
+        status = "pass" if self.plan.fit else "warn"
+        return [finding("mirrors.choice", status, "; ".join(self.plan.states), remedy)]
 
     def _plan_apt(self) -> None:
         texts = read_sources()
@@ -105,17 +174,17 @@ class Planner:
         self, found: apt_sources.Survey, remembered: apt_mirrors.Choice | None, security_uris: tuple[str, ...]
     ) -> apt_mirrors.Choice:
         request = apt_mirrors.Request(
-            urls=tuple(url.rstrip("/") for url in self.params["apt_urls"]),
+            urls=tuple(url.rstrip("/") for url in self.services.apt_urls),
             codename=self.distribution.codename,
             suites={
                 suite: self.security_suffix if self.distribution.is_security(suite) else ""
                 for suite in found.suites(self.params["security"])
             },
             security=self.params["security"],
-            ask=self.params["ask"],
+            ask=self.params["check"],
             max_age_days=self.params["max_age_days"],
         )
-        if remembered and remembered.request == request and not self.params["ask_again"]:
+        if remembered and remembered.request == request and not self.params["recheck"]:
             return remembered
         if not request.ask:
             return apt_mirrors.choose(request, [apt_mirrors.Mirror(url) for url in request.urls], security_uris)
@@ -160,7 +229,7 @@ def read(path: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        raise Refused(f"{path} is not UTF-8 text: {error.reason}. Correct it, or move it away") from error
+        raise Refused(path, error.reason) from error
 
 
 def is_source(path: str) -> bool:
@@ -235,21 +304,17 @@ def failure(message: str, url: str) -> apt_mirrors.Unreachable:
     return apt_mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else apt_mirrors.Unreachable(reason)
 
 
-def run(module: AnsibleModule) -> None:
-    """Plan the mirrors, or say why not, and end the module."""
-    planner = Planner(module.params, fetcher(module, module.params["timeout"]))
-    try:
-        planner.run()
-        problem = ""
-    except apt_mirrors.NoMirror as error:
-        problem = f"mirrors_apt_urls: no mirror can be used. {error}. Set other mirrors, or `mirrors_check: false` to use them unseen."
-    except apt_sources.NoArchive as error:
-        problem = (
-            f"mirrors_apt_urls: {error}, so its suites and keys are unknown. Give the host its own sources back first."
-        )
-    except Refused as error:
-        problem = f"{error}."
-    plan = dataclasses.asdict(planner.plan)
-    if problem and not module.params["report_only"]:
-        module.fail_json(msg=f"{problem} Nothing was changed.", asked=plan["asked"], mirrors=plan["mirrors"])
-    module.exit_json(changed=False, problem=problem, **plan)
+def plan_for(module: AnsibleModule, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the plan for the variables of the role."""
+    planner = Planner(params, fetcher(module, params["timeout"]))
+    plan = planner.run()
+    update = planner.update()
+    return {
+        **dataclasses.asdict(plan),
+        "wanted": any(planner.services),
+        "states": plan.states,
+        "fit": plan.fit,
+        "update": update,
+        "checks": [" ".join(update)] if planner.services.apt_urls else [],
+        "findings": planner.choice(),
+    }

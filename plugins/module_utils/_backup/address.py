@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Addresses of repositories: where they lead, what they need, and their secrets as files.
 
 All kinds have one shape: a name, an address, the repository's password, and what the place asks for (a user of a REST server, an ssh key,
@@ -27,7 +25,7 @@ VARIABLE = "backup_repositories"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _OTHERS = ("azure:", "b2:", "gs:", "rclone:", "swift:")
 
-# A repository as modules take it.
+# The options of a repository in modules.
 OPTIONS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "url": {"type": "str", "required": True, "no_log": False},
@@ -49,7 +47,7 @@ Row = dict[str, t.Any]
 
 
 class Address(t.NamedTuple):
-    """Where a repository lies."""
+    """The place of a repository."""
 
     kind: str
     path: str  # of one on this machine
@@ -58,7 +56,7 @@ class Address(t.NamedTuple):
 
 
 def parse(url: str) -> Address | None:
-    """None for what restic would not take, or would take for something else."""
+    """Parse an address; return None for one that restic rejects or reads in another way."""
     if url.startswith("local:"):
         url = url[len("local:") :]
     if url.startswith("/"):
@@ -72,7 +70,7 @@ def parse(url: str) -> Address | None:
         kind, _colon, rest = url.partition(":")
         try:
             parts = urllib.parse.urlsplit(rest if "://" in rest else f"https://{rest}")
-            parts.port  # noqa: B018 - it is only parsed when it is asked for
+            parts.port  # noqa: B018 - reading the attribute parses it
         except ValueError:
             return None
         if parts.scheme not in ("http", "https") or not parts.hostname or (kind == REST and "://" not in rest):
@@ -82,19 +80,19 @@ def parse(url: str) -> Address | None:
 
 
 def full(entry: Entry) -> str:
-    """Return the address as restic takes it, with the user and password of a REST server."""
+    """Return the address as restic takes it, with the user and the password of a REST server."""
     url = str(entry["url"])
     user = entry.get("user")
     if not user or not url.startswith("rest:"):
         return url
     parts = urllib.parse.urlsplit(url[len("rest:") :])
     place = parts.netloc.rpartition("@")[2]
-    words = ":".join(urllib.parse.quote(str(word), safe="") for word in (user, entry.get("user_password") or ""))
-    return "rest:" + urllib.parse.urlunsplit(parts._replace(netloc=f"{words}@{place}"))
+    credentials = ":".join(urllib.parse.quote(str(word), safe="") for word in (user, entry.get("user_password") or ""))
+    return "rest:" + urllib.parse.urlunsplit(parts._replace(netloc=f"{credentials}@{place}"))
 
 
 def texts(entry: Entry) -> dict[str, str]:
-    """Return the files of a repository, by their purpose. All but `ca` and `known_hosts` are secret."""
+    """Return the content of each file of a repository, by kind. All but `ca` and `known_hosts` are secret."""
     found = {"address": full(entry) + "\n"}
     if entry.get("password"):
         found["password"] = f"{entry['password']}\n"
@@ -102,14 +100,14 @@ def texts(entry: Entry) -> dict[str, str]:
         found["environment"] = (
             json.dumps({str(key): str(value) for key, value in entry["env"].items()}, sort_keys=True) + "\n"
         )
-    for what, key in (("ca", "ca_certificate"), ("ssh_key", "ssh_key"), ("known_hosts", "known_hosts")):
+    for kind, key in (("ca", "ca_certificate"), ("ssh_key", "ssh_key"), ("known_hosts", "known_hosts")):
         if entry.get(key):
-            found[what] = str(entry[key]).rstrip("\n") + "\n"
+            found[kind] = str(entry[key]).rstrip("\n") + "\n"
     return found
 
 
 def has_secret(url: str) -> bool:
-    """Return whether the address of a server, which is shown, has a user or a password."""
+    """Return whether the address of a server has a user or a password; addresses are shown."""
     kind, _colon, rest = url.partition(":")
     place = (rest.partition("://")[2] or rest).lstrip("/")
     user, at, _host = place.partition("/")[0].rpartition("@")
@@ -117,7 +115,7 @@ def has_secret(url: str) -> bool:
 
 
 def fingerprint(name: str, secret: str) -> str:
-    """Return a fingerprint of a secret: expensive to compute, so that nobody can guess the secret from it."""
+    """Return a fingerprint of a secret. It is expensive to compute, so that nobody can guess the secret from it."""
     if not secret:
         return ""
     return hashlib.scrypt(
@@ -135,7 +133,7 @@ def public(entry: Entry) -> Row:
     address = parse(str(entry["url"]))
     name, options = str(entry["name"]), [str(option) for option in entry.get("options") or []]
     found = texts(entry)
-    access = [*options, *(text for what, text in sorted(found.items()) if what != "password")]
+    access = [*options, *(text for kind, text in sorted(found.items()) if kind != "password")]
     return {
         "name": name,
         "kind": address.kind if address else "",
@@ -155,7 +153,7 @@ def public(entry: Entry) -> Row:
 
 
 def requirements(entries: t.Sequence[Entry]) -> list[Row]:
-    """Return the problems of the repositories. No secret is named."""
+    """Validate the repositories; no message contains a secret."""
     found: list[Row] = []
 
     def demand(ok: bool, problem: str, remedy: str) -> None:
@@ -178,7 +176,7 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
             demand(
                 text.isprintable() and text == text.strip() and not text.endswith("\\"),
                 f"has for {name} a {key} with a line break, or a blank or backslash at an end",
-                "take it away",
+                "remove it",
             )
         demand(
             bool(NAME.fullmatch(name)),
@@ -211,7 +209,7 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
         demand(
             password == password.strip() and "\n" not in password,
             f"has for {name} a password with a line break, or a blank at an end",
-            "take it away",
+            "remove it",
         )
         demand(
             not file or file.startswith("/"),
@@ -233,7 +231,7 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
             demand(
                 bool(entry.get("ssh_key")),
                 f"has for {name} no ssh_key",
-                "make one with `ssh-keygen -t ed25519`, and let it in on the server for sftp alone",
+                "make one with `ssh-keygen -t ed25519`, and allow it on the server for sftp only",
             )
             demand(
                 bool(entry.get("known_hosts")),
@@ -247,10 +245,10 @@ def files(entries: t.Sequence[Entry], folder: str) -> list[Row]:
     """Return the files as config_files takes them."""
     return [
         {
-            "path": f"{folder}/{entry['name']}.{what}",
+            "path": f"{folder}/{entry['name']}.{kind}",
             "content": text,
-            **({"mode": "0644"} if what in ("ca", "known_hosts") else {"mode": "0600", "secret": True}),
+            **({"mode": "0644"} if kind in ("ca", "known_hosts") else {"mode": "0600", "secret": True}),
         }
         for entry in entries
-        for what, text in sorted(texts(entry).items())
+        for kind, text in sorted(texts(entry).items())
     ]

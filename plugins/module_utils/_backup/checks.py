@@ -2,13 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What speaks against a request for backups, each with the variable and a remedy. Nothing is changed while one of these stands."""
+"""Validate a request for backups. Each problem names a variable and a remedy; any problem blocks all changes."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import posixpath
 import re
@@ -19,8 +16,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import JOB, PART
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import KEEP
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount, is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
 Row = dict[str, t.Any]
 _HOST = re.compile(r"[\w.-]+")
@@ -37,123 +36,89 @@ _LIMITS = {
 _VERBS = (states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
 
 
-@dataclasses.dataclass(frozen=True)
-class Host:
-    """What the module saw."""
-
-    packages: t.AbstractSet[str] = frozenset()
-    user_there: bool = False
-    release_there: bool = False
-    calendar: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # what systemd has against a schedule
-    mounts: t.Sequence[Mount] = ()
-    fstab: t.Sequence[str] = ()
-    missing: t.AbstractSet[str] = frozenset()  # paths of jobs, and files of passwords, that are not there
-    links: t.Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # paths of jobs that are links, and where they lead
-    fingerprints: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # of what the files of passwords have
-    record: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    units: t.Sequence[str] = ()  # of this role, in place
-    outdated: bool = False  # whether systemd knows older services than lie there
-    exposed: t.Mapping[str, t.Sequence[str]] = dataclasses.field(
-        default_factory=dict
-    )  # programs that root would run, files of passwords, and what others than root can change or read of them
-    unfit: t.Mapping[str, tuple[str, str]] = dataclasses.field(
-        default_factory=dict
-    )  # directories of repositories that root cannot safely give away: the problem and its remedy
-    strangers: t.AbstractSet[str] = frozenset()  # users of hooks and dumps that are not there
-
-    def timers(self) -> list[str]:
-        return [name for name in self.units if name.endswith(".timer")]
-
-    def services(self) -> list[str]:
-        """Return the services that can run: a template does not run by itself."""
-        return [name for name in self.units if name.endswith(".service") and "@" not in name]
-
-
-def fault(variable: str, problem: str, remedy: str) -> Row:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}
-
-
 def retention_of(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    """Return the retention of a job, which is that of the role by default."""
     return row["retention"] if row.get("retention") is not None else request["retention"]
 
 
-def faults(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Row]:
+def problems(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Problem]:
+    """Yield the problems of a request on this host."""
     targets = {row["name"]: row for row in request["repositories"]}
-    unfit = list(kinds.faults(request))
+    unfit = list(kinds.problems(request))
     yield from unfit
     if unfit:
         return
-    yield from general_faults(request)
+    yield from general_problems(request)
     names = [row["name"] for row in request["jobs"]]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield fault("backup_jobs", f"has two jobs of the name {name}", "give each a name of its own")
+        yield problem("backup_jobs", f"has two jobs of the name {name}", "give each a name of its own")
     for row in request["jobs"]:
-        yield from job_faults(row, request, targets, host)
+        yield from job_problems(row, request, targets, host)
     yield from overlaps(request)
     for path, real in sorted(host.links.items()):
-        yield fault(
+        yield problem(
             "backup_jobs",
             f"has {path}, which is a link to {real}",
             f"name {real}: of a link nothing is backed up but itself",
         )
     for row in request["repositories"]:
         off = [place for place in host.fstab if row["local_path"] and is_within(row["local_path"], place)]
-        there = {mount.target for mount in host.mounts}
+        mounted = {mount.target for mount in host.mounts}
         for place in off:
-            if place not in there:
-                problem = f"has {row['name']} on {place}, which is in fstab and not mounted"
-                yield fault("backup_repositories", problem, "mount it: the backups would fill the disk below it")
+            if place not in mounted:
+                text = f"has {row['name']} on {place}, which is in fstab and not mounted"
+                yield problem("backup_repositories", text, "mount it: the backups would fill the disk below it")
         if row["password_file"] and row["password_file"] in host.missing:
-            yield fault(
+            yield problem(
                 "backup_repositories",
-                f"has for {row['name']} the password_file {row['password_file']}, which is not there",
-                "put it there",
+                f"has for {row['name']} the password_file {row['password_file']}, which does not exist",
+                "create it",
             )
         if row["local_path"] in host.unfit:
-            problem, remedy = host.unfit[row["local_path"]]
-            yield fault("backup_repositories", f"has {row['name']}, which {problem}", remedy)
+            text, remedy = host.unfit[row["local_path"]]
+            yield problem("backup_repositories", f"has {row['name']}, which {text}", remedy)
         found = host.exposed.get(row["password_file"] or "")
         if found:
-            yield fault(
+            yield problem(
                 "backup_repositories",
-                f"has for {row['name']} the password_file {row['password_file']}, and others than root can read or change"
+                f"has for {row['name']} the password_file {row['password_file']}, and users other than root can read or change"
                 f" {', '.join(found)}",
                 f"`chown root:root` and `chmod go-w` the directories, `chmod 600 {row['password_file']}`; or name another file",
             )
-    for schedule, problem in sorted(host.calendar.items()):
-        if problem:
-            yield fault(
+    for schedule, text in sorted(host.calendar.items()):
+        if text:
+            yield problem(
                 schedule_variable(schedule, request),
-                f"is {schedule!r}, which systemd does not take: {problem}",
+                f"is {schedule!r}, which systemd does not take: {text}",
                 "write it as systemd.time(7) has it, such as `daily` or `Sun 03:00`, and try it by `systemd-analyze calendar`",
             )
 
 
 def schedule_variable(schedule: str, request: t.Mapping[str, t.Any]) -> str:
+    """Return the variable that has a schedule."""
     for key in ("schedule", *(f"{verb}_schedule" for verb in _VERBS)):
         if request[key] == schedule:
             return f"backup_{key}"
     return "backup_jobs"
 
 
-def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
+def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield the problems of the variables other than jobs and repositories."""
     if not request["repositories"]:
-        yield fault("backup_repositories", "is empty", "name a repository, as docs/backup.md does")
+        yield problem("backup_repositories", "is empty", "name a repository, as docs/backup.md does")
     if not request["jobs"]:
-        yield fault("backup_jobs", "is empty", "say what is to be backed up, as docs/backup.md does")
+        yield problem("backup_jobs", "is empty", "say what is to be backed up, as docs/backup.md does")
     if not _HOST.fullmatch(request["host"]):
-        yield fault(
+        yield problem(
             "backup_host", f"is {request['host']!r}, which is no name of a host", "use letters, digits, dots and -"
         )
     if not _USER.fullmatch(request["user"]) or request["user"] == "root":
-        yield fault("backup_user", f"is {request['user']!r}", "name a user of the system that is not root")
+        yield problem("backup_user", f"is {request['user']!r}", "name a user of the system that is not root")
     unknown = sorted({*request["exclude_sets"]} - excludes.SETS.keys())
     if unknown:
-        yield fault("backup_exclude_sets", f"has {', '.join(unknown)}", f"choose among {', '.join(excludes.SETS)}")
+        yield problem("backup_exclude_sets", f"has {', '.join(unknown)}", f"choose among {', '.join(excludes.SETS)}")
     if request["textfile_directory"] and not absolute(request["textfile_directory"]):
-        yield fault(
+        yield problem(
             "backup_textfile_directory",
             "is no absolute path",
             "name node_exporter's directory, as /var/lib/prometheus/node-exporter, or leave it empty",
@@ -161,7 +126,7 @@ def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
     for key in ("dataset_paths", "drill_paths"):
         wrong = [path for path in request[key] if not absolute(path)]
         if wrong:
-            yield fault(
+            yield problem(
                 f"backup_{key}",
                 f"has {', '.join(wrong)}, no absolute path",
                 "write paths from / on, without a slash at the end",
@@ -169,16 +134,16 @@ def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
     command = request["notify_command"]
     # Other letters at its beginning mean something to systemd.
     if command and not re.match(r"[/\w]", command[0]):
-        yield fault(
+        yield problem(
             "backup_notify_command", "begins with what is no program", "give a list of words, the program first"
         )
     for key, (least, most) in _LIMITS.items():
         if not least <= request[key] <= most:
-            words = f"{least} or more" if most == math.inf else f"{least} to {most}"
-            yield fault(f"backup_{key}", f"is {request[key]}", f"set it to {words}")
+            bounds = f"{least} or more" if most == math.inf else f"{least} to {most}"
+            yield problem(f"backup_{key}", f"is {request[key]}", f"set it to {bounds}")
     wrong = sorted({*request["max_age_h"]} - states.MAX_AGE_H.keys())
     if wrong or not all(kinds.is_count(hours) and hours for hours in request["max_age_h"].values()):
-        yield fault(
+        yield problem(
             "backup_max_age_h",
             f"has {', '.join(wrong) or 'an age below an hour'}",
             f"give hours for some of {', '.join(states.MAX_AGE_H)}",
@@ -186,16 +151,18 @@ def general_faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
 
 
 def absolute(path: str) -> bool:
+    """Return whether a path is absolute and normalized."""
     return path.startswith("/") and posixpath.normpath(path) == path and not path.startswith("//")
 
 
-def job_faults(
+def job_problems(
     row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Mapping[str, Row], host: Host
-) -> t.Iterator[Row]:
+) -> t.Iterator[Problem]:
+    """Yield the problems of one job."""
     name = str(row["name"])
 
-    def wrong(problem: str, remedy: str) -> Row:
-        return fault("backup_jobs", f"has in {name} {problem}", remedy)
+    def wrong(text: str, remedy: str) -> Problem:
+        return problem("backup_jobs", f"has in {name} {text}", remedy)
 
     if not NAME.fullmatch(name):
         yield wrong(
@@ -220,24 +187,24 @@ def job_faults(
         elif excludes.excluded(path, row.get("excludes") or []):
             yield wrong(f"the path {path}, which its own excludes leave out", "take one of them away")
     if (
-        any(is_within(one, other) for one in paths for other in paths if one != other)
+        any(is_within(inner, other) for inner in paths for other in paths if inner != other)
         and row.get("one_file_system") is False
     ):
-        yield wrong("a path that lies in another one of its own", "name the outer one alone")
+        yield wrong("a path that is inside another path of the job", "name only the outer path")
     if not paths and not dumps and row.get("schedule") != "":
         yield wrong(
             "neither paths nor dumps",
             'say what is to be backed up, or set schedule: "" for a job that only lets the snapshots of another host go',
         )
-    yield from retention_faults(wrong, retention_of(row, request))
+    yield from retention_problems(wrong, retention_of(row, request))
     if row.get("host") and not _HOST.fullmatch(row["host"]):
         yield wrong(f"the host {row['host']!r}, which is no name of one", "use letters, digits, dots and -")
-    for what in ("dumps", *kinds.HOOKS):
-        for number, spec in enumerate(row.get(what) or []):
+    for kind in ("dumps", *kinds.HOOKS):
+        for number, spec in enumerate(row.get(kind) or []):
             for program in spec.get("programs") or []:
                 if host.exposed.get(program):
                     yield wrong(
-                        f"in {what}[{number}] the program {program}, which root would run and others can change:"
+                        f"in {kind}[{number}] the program {program}, which root would run and others can change:"
                         f" {', '.join(host.exposed[program])}",
                         "`chown root:root` and `chmod go-w` them, name another program, or the `user` that it runs as",
                     )
@@ -260,7 +227,8 @@ def job_faults(
         yield wrong(f"the exclude_sets {', '.join(unknown)}", f"choose among {', '.join(excludes.SETS)}")
 
 
-def retention_faults(wrong: t.Callable[[str, str], Row], retention: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
+def retention_problems(wrong: t.Callable[[str, str], Problem], retention: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield the problems of a retention."""
     counts = {key: value for key, value in retention.items() if key != "within" and value is not None}
     unknown = sorted({*retention} - {*KEEP})
     if unknown:
@@ -275,8 +243,8 @@ def retention_faults(wrong: t.Callable[[str, str], Row], retention: t.Mapping[st
         )
 
 
-def overlaps(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
-    """Return paths that two jobs would back up into one repository: twice the time, and two retentions for one thing."""
+def overlaps(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield the paths that two jobs would back up into one repository: twice the time, and two retentions for one path."""
     only = request["repositories"][0]["name"] if len(request["repositories"]) == 1 else None
     rows = [(str(row["name"]), row.get("repository") or only, row) for row in request["jobs"]]
     for name, repository, row in rows:
@@ -291,9 +259,9 @@ def overlaps(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
                 ]
                 if not over or excludes.excluded(path, row.get("excludes") or []) or (path in over and name > other):
                     continue
-                problem = f"has {path} in {other}, and in {name} by its {over[0]}"
-                yield fault(
+                text = f"has {path} in {other}, and in {name} by its {over[0]}"
+                yield problem(
                     "backup_jobs",
-                    problem,
+                    text,
                     f"exclude it from {name}: `excludes: [{path}]`, or take it out of one of them",
                 )

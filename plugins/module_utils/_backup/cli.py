@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The program `rigwright-backup`: the commands of a user, and the steps of the units.
 
-"""`rigwright-backup`: what a person types, and what the units run.
-
-A person's `run`, `check`, `drill` ... start the unit that the timer starts too, and show how far it is: so there is one way in which a
-backup is made, with the same rights and secrets, and closing the terminal ends nothing.
+The commands `run`, `check`, `drill` ... start the unit that the timer starts too, and show its progress. So a backup is always made
+with the same rights and secrets, and closing the terminal ends nothing.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import restore as restoring
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import status as looking
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import step_files as leaving
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import status as status_findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import step_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
     Config,
     ConfigError,
@@ -47,7 +45,7 @@ _PARTS = ("pre", "dumps", "main", "end")
 
 
 def say(text: str) -> None:
-    # Names of files may have other bytes than UTF-8.
+    """Print a line; bytes of file names that are not UTF-8 are escaped."""
     sys.stdout.write(f"{text}\n".encode("utf-8", "backslashreplace").decode())
     sys.stdout.flush()
 
@@ -58,11 +56,11 @@ def call(*command: str) -> tuple[int, str]:
     return done.returncode, done.stdout.strip()
 
 
-# What units run
+# Steps of the units
 
 
 def step(config: Config, place: Place, part: str, verb: str, subject: str) -> int:
-    """Run a step of a unit. Its exit status says to systemd whether to go on."""
+    """Run a step of a unit; its exit status decides whether systemd goes on."""
     if part == "end":
         state = jobs.finish(config, place, verb, subject, os.environ)
         say(f"{verb} {subject}: {state['kind']} {state.get('words', '')}".rstrip())
@@ -89,77 +87,79 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
         return drilling.drill(config, place, config.job(subject), restic)
 
     result = keeping.timed(work)
-    leaving.leave(place, verb, subject, leaving.RESULT, result)
+    step_files.write_step_file(place, verb, subject, step_files.RESULT, result)
     return int(result["exit_code"])
 
 
-# What a person types
+# Commands of a user
 
 
 def start(config: Config, place: Place, verb: str, subject: str) -> int:
-    """Start the unit, show how far it is, and tell how it ended."""
+    """Start the unit, show its progress, and print how it ended."""
     if (verb, subject) not in set(states.subjects(config)):
         (config.target if verb in states.OF_REPOSITORIES else config.job)(subject)
         raise ConfigError(
-            f"{verb} of {subject} has no unit: the server only appends, or nothing is asked for (docs/backup.md)"
+            f"{verb} of {subject} has no unit: the server only appends, or there is nothing to do (docs/backup.md)"
         )
-    unit = looking.unit_of(verb, subject)
+    unit = status_findings.unit_of(verb, subject)
     before = states.read_json(states.path_of(place, verb, subject)).get("ended")
     rc, _out = call("systemctl", "start", "--no-block", unit)
     if rc:
         raise ConfigError(f"systemd does not start {unit}: look at `systemctl status {unit}`, and run this as root")
-    seen = ""
+    shown = ""
     try:
         while at_work(unit):
             line = progress_line(read_progress(config, place, verb, subject))
-            if line != seen and sys.stdout.isatty():
+            if line != shown and sys.stdout.isatty():
                 show(line)
-                seen = line
+                shown = line
             time.sleep(0.5)
     except KeyboardInterrupt:
         say(f"\n{unit} goes on. `systemctl stop {unit}` ends it, `rigwright-backup status` shows how it ended.")
         return 130
-    if seen:
+    if shown:
         say("")
     state = states.read_json(states.path_of(place, verb, subject))
     if state.get("ended") == before:
-        say(f"{unit} has left no result: look at `journalctl -u {unit}`")
+        say(f"{unit} left no result: look at `journalctl -u {unit}`")
         return 1
-    return tell(config, verb, subject, state)
+    return print_result(config, verb, subject, state)
 
 
 def read_progress(config: Config, place: Place, verb: str, subject: str) -> dict[str, t.Any]:
     try:
-        return leaving.left(config, place, verb, subject, leaving.PROGRESS)
-    except leaving.Refused:
+        return step_files.read_step_file(config, place, verb, subject, step_files.PROGRESS)
+    except step_files.Refused:
         return {}
 
 
 def at_work(unit: str) -> bool:
     """Return whether a unit runs, or waits for another one: it is inactive then, with a job."""
-    shown = call("systemctl", "show", "--property=ActiveState,Job", "--value", unit)[1].split()
-    return any(word not in ("inactive", "failed") for word in shown)
+    properties = call("systemctl", "show", "--property=ActiveState,Job", "--value", unit)[1].split()
+    return any(word not in ("inactive", "failed") for word in properties)
 
 
 def show(line: str) -> None:
-    """In the place of the line before."""
+    """Replace the line that was shown before."""
     sys.stdout.write(f"\r\x1b[K{line}")
     sys.stdout.flush()
 
 
-def progress_line(told: t.Mapping[str, t.Any]) -> str:
-    if not told:
+def progress_line(progress: t.Mapping[str, t.Any]) -> str:
+    """Format the progress of a run."""
+    if not progress:
         return ""
-    done, total = told.get("bytes_done", told.get("bytes_restored", 0)), told.get("total_bytes", 0)
-    left = told.get("seconds_remaining")
+    done, total = progress.get("bytes_done", progress.get("bytes_restored", 0)), progress.get("total_bytes", 0)
+    remaining = progress.get("seconds_remaining")
     return (
-        f"{100 * told.get('percent_done', 0):5.1f} %  {size(done)} of {size(total)}"
-        f"  {told.get('files_done', told.get('files_restored', 0))} of {told.get('total_files', 0)} files"
-        + (f"  {int(left) // 60} min {int(left) % 60} s left" if left else "")
+        f"{100 * progress.get('percent_done', 0):5.1f} %  {size(done)} of {size(total)}"
+        f"  {progress.get('files_done', progress.get('files_restored', 0))} of {progress.get('total_files', 0)} files"
+        + (f"  {int(remaining) // 60} min {int(remaining) % 60} s left" if remaining else "")
     )
 
 
 def size(number: float) -> str:
+    """Format a number of bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -167,10 +167,10 @@ def size(number: float) -> str:
     return f"{number:.1f} TiB"
 
 
-def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
+def print_result(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
     kind = str(state.get("kind"))
     facts = []
-    # After a run that made none it is still the one before.
+    # A run that made no snapshot still has the one before.
     if verb == states.RUN and state.get("files") is not None:
         facts.append(
             f"snapshot {str(state['snapshot'])[:8]}, {state.get('files')} files, {size(state.get('bytes_added') or 0)} added"
@@ -192,8 +192,8 @@ def tell(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) 
 
 
 def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int:
-    """Print what a person or verify.yml asks for: timers, last successes, and as root whether the repositories open."""
-    found = looking.findings(config, place, call, with_probe)
+    """Print the findings: timers, last successes, and with root's rights whether the repositories open."""
+    found = status_findings.findings(config, place, call, with_probe)
     if as_json:
         say(json.dumps({"findings": found}, indent=1))
     else:
@@ -206,6 +206,7 @@ def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int
 
 
 def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
+    """Show the plan of a restore, and carry it out."""
     job = config.job(args.job)
     restic = configuration.open_repository(config, place, job.repository)
     if args.dump:
@@ -215,7 +216,7 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
     plan = restoring.make_plan(job, restic, args.when, args.path, args.target)
     against = restoring.objection(plan, args.overwrite, args.without_room)
     if args.json:
-        say(json.dumps({**plan.told(), "objection": against.words, "about": against.about}))
+        say(json.dumps({**plan.as_dict(), "objection": against.message, "about": against.about}))
     else:
         named = restoring.shown(", ".join(plan.paths))
         say(f"snapshot {plan.snapshot[:8]} of {plan.time}: {plan.files} files, {size(plan.bytes)}, of {named}")
@@ -223,16 +224,16 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
         for row in plan.short_of:
             say(f"too little room at {row} (holes and hard links are counted in full)")
         if plan.conflicts:
-            there = restoring.shown(", ".join(plan.conflicting[:5]))
-            say(f"{plan.conflicts} files are there already and would be replaced: {there}")
+            conflicting = restoring.shown(", ".join(plan.conflicting[:5]))
+            say(f"{plan.conflicts} files are there already and would be replaced: {conflicting}")
     if args.plan:
         return 0
-    if against.words:
-        raise ConfigError(against.words)
+    if against.message:
+        raise ConfigError(against.message)
     restic.rights = RESTORE
-    progress = jobs.Progress(lambda told: show(progress_line(told))) if sys.stdout.isatty() else jobs.Progress()
+    progress = jobs.Progress(lambda status: show(progress_line(status))) if sys.stdout.isatty() else jobs.Progress()
     problem, skipped = restoring.carry_out(config, plan, restic, args.overwrite, progress.take)
-    if progress.told:
+    if progress.shown:
         say("")
     if problem:
         raise ConfigError(f"not all was restored: {problem}")
@@ -242,21 +243,21 @@ def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
 
 
 def restore_dump(job: Job, restic: Restic, args: argparse.Namespace) -> int:
-    """Write what the command of a dump told to stdout."""
+    """Write the output of a dump's command to stdout."""
     chosen = restoring.dump_of(job, restic, args.dump, args.when)
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(chosen.time))
     sys.stderr.write(f"snapshot {chosen.id[:8]} of {moment}: {chosen.paths[0]}\n")
     return 0 if args.plan else in_person(restic, "dump", chosen.id, chosen.paths[0])
 
 
-def in_person(restic: Restic, *words: str) -> int:
-    """Run restic with the caller's own input and output: a dump is no text, and the caller answers restic's questions."""
-    return subprocess.run(restic.command(*words), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
+def in_person(restic: Restic, *arguments: str) -> int:
+    """Run restic with the caller's own input and output: a dump is no text, and restic may ask questions."""
+    return subprocess.run(restic.command(*arguments), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
 
 
 @contextlib.contextmanager
 def ending_together() -> t.Iterator[None]:
-    """Be ended as by Ctrl-C, with what was started, also by a closed terminal or a connection that is cut."""
+    """End as by Ctrl-C, with all children, also when the terminal closes or the connection is cut."""
 
     def end(number: int, _frame: t.Any) -> None:
         raise SystemExit(128 + number)
@@ -270,7 +271,7 @@ def ending_together() -> t.Iterator[None]:
 
 
 def import_tar(config: Config, place: Place, args: argparse.Namespace) -> int:
-    """Bring an archive of tar into a repository, and report what it had lost."""
+    """Import an archive of tar into a repository, and report what the archive had lost."""
     try:
         report = archives.survey(args.archive)
     except (OSError, tarfile.TarError, EOFError) as error:
@@ -306,50 +307,50 @@ def parser() -> argparse.ArgumentParser:
         epilog="Each command has a --help of its own. `status` shows the names of the jobs and repositories.",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for verb, words in (
+    for verb, description in (
         (states.RUN, "back a job up now"),
         (states.FORGET, "let old snapshots of a job go"),
         (states.DRILL, "restore files of a job into a scratch place and compare them"),
         (states.CHECK, "check a repository and read a part of its data"),
         (states.PRUNE, "free the room in a repository that nothing needs"),
     ):
-        one = commands.add_parser(verb, help=words, description=words)
-        one.add_argument("subject", metavar="REPOSITORY" if verb in states.OF_REPOSITORIES else "JOB")
-    one = commands.add_parser("status", help="how the last runs ended and how old the last successes are")
-    one.add_argument("--json", action="store_true")
-    one.add_argument("--probe", action="store_true", help="see whether the repositories open, too")
-    one = commands.add_parser("snapshots", help="list the snapshots of a job")
-    one.add_argument("job")
-    one = commands.add_parser("restore", help="show what a restore would do, and do it")
-    one.add_argument("job")
-    one.add_argument(
+        command = commands.add_parser(verb, help=description, description=description)
+        command.add_argument("subject", metavar="REPOSITORY" if verb in states.OF_REPOSITORIES else "JOB")
+    command = commands.add_parser("status", help="how the last runs ended and how old the last successes are")
+    command.add_argument("--json", action="store_true")
+    command.add_argument("--probe", action="store_true", help="see whether the repositories open, too")
+    command = commands.add_parser("snapshots", help="list the snapshots of a job")
+    command.add_argument("job")
+    command = commands.add_parser("restore", help="show what a restore would do, and do it")
+    command.add_argument("job")
+    command.add_argument(
         "--path", action="append", default=[], help="what to restore, again for more; all of it, if nothing is named"
     )
-    one.add_argument(
+    command.add_argument(
         "--when", default=restoring.LATEST, help="`latest`, a time such as '2026-11-22 18:00', or the id of a snapshot"
     )
-    one.add_argument("--target", help="below which directory; / is the old place")
-    one.add_argument("--dump", help="instead of files this dump of the job, to stdout")
-    one.add_argument("--plan", action="store_true", help="show the plan and change nothing")
-    one.add_argument("--overwrite", action="store_true", help="replace files that are there")
-    one.add_argument("--without-room", action="store_true", help="go on where there seems to be too little room")
-    one.add_argument("--json", action="store_true")
-    one = commands.add_parser(
+    command.add_argument("--target", help="below which directory; / is the old place")
+    command.add_argument("--dump", help="instead of files this dump of the job, to stdout")
+    command.add_argument("--plan", action="store_true", help="show the plan and change nothing")
+    command.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    command.add_argument("--without-room", action="store_true", help="go on where there seems to be too little room")
+    command.add_argument("--json", action="store_true")
+    command = commands.add_parser(
         "import-tar", help="bring an archive of tar into a repository, with a report of what it had lost"
     )
-    one.add_argument("archive")
-    one.add_argument("--repository", required=True)
-    one.add_argument("--host", default=os.uname().nodename)
-    one.add_argument("--tag", default="tar")
-    one.add_argument("--scratch", default="/var/tmp", help="where it is unpacked for the time being")  # noqa: S108
-    one.add_argument("--json", action="store_true")
-    one = commands.add_parser("restic", help="restic with the address and the secrets of a repository")
-    one.add_argument("repository")
-    one.add_argument("arguments", nargs=argparse.REMAINDER)
-    one = commands.add_parser("step")  # what the units run
-    one.add_argument("part", choices=_PARTS)
-    one.add_argument("verb", choices=VERBS)
-    one.add_argument("subject")
+    command.add_argument("archive")
+    command.add_argument("--repository", required=True)
+    command.add_argument("--host", default=os.uname().nodename)
+    command.add_argument("--tag", default="tar")
+    command.add_argument("--scratch", default="/var/tmp", help="where it is unpacked for the time being")  # noqa: S108
+    command.add_argument("--json", action="store_true")
+    command = commands.add_parser("restic", help="restic with the address and the secrets of a repository")
+    command.add_argument("repository")
+    command.add_argument("arguments", nargs=argparse.REMAINDER)
+    command = commands.add_parser("step")  # what the units run
+    command.add_argument("part", choices=_PARTS)
+    command.add_argument("verb", choices=VERBS)
+    command.add_argument("subject")
     return top
 
 
@@ -366,12 +367,12 @@ def act(args: argparse.Namespace, place: Place) -> int:
             return (restore if args.command == "restore" else import_tar)(config, place, args)
     name = config.job(args.job).repository if args.command == "snapshots" else args.repository
     restic = configuration.open_repository(config, place, name)
-    words = (
+    arguments = (
         ["snapshots", "--host", config.job(args.job).host, "--tag", config.job(args.job).tag]
         if args.command == "snapshots"
         else args.arguments
     )
-    return in_person(restic, *words)
+    return in_person(restic, *arguments)
 
 
 def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -> int:

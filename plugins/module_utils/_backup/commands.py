@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Commands of hooks and dumps, run as whom they are to run as."""
+"""Run the commands of hooks and dumps as their users."""
 
 from __future__ import annotations
 
@@ -24,24 +22,28 @@ HOOK_TIMEOUT_S = 300
 
 
 def environment(user: str) -> dict[str, str]:
-    """Return the environment of a command: its user's home, where passwords of databases are, and no secret of the unit.
+    """Return the environment of a command: with its user's home, where passwords of databases are, and no secret of the unit.
 
     :raises KeyError: there is no such user.
     """
-    who = pwd.getpwnam(user) if user else pwd.getpwuid(os.geteuid())
-    own = {"HOME": who.pw_dir, "USER": who.pw_name, "LOGNAME": who.pw_name, "SHELL": who.pw_shell}
+    account = pwd.getpwnam(user) if user else pwd.getpwuid(os.geteuid())
+    own = {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name, "SHELL": account.pw_shell}
     return {**{key: value for key, value in os.environ.items() if key != "CREDENTIALS_DIRECTORY"}, **own}
 
 
-class Problem(t.NamedTuple):
-    """Why a command was not run, or how it failed: a kind of result, and words. None of the command's: they may be secrets."""
+class Failure(t.NamedTuple):
+    """Why a command was not run, or how it failed. The message has no word of the command, which may be a secret."""
 
     kind: str
-    words: str
+    message: str
+
+    def result(self) -> dict[str, str]:
+        """Return the failure as the result of a run."""
+        return {"kind": self.kind, "words": self.message}
 
 
 def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
-    """Return the files of a command of root's that users other than root can change."""
+    """Return which files of a command users other than root can change, where root runs it."""
     if user and pwd.getpwnam(user).pw_uid:
         return ""
     found = [shutil.which(word, path=path) or word for word in hooks.run_files(command)]
@@ -49,7 +51,7 @@ def _exposed(command: t.Sequence[str], user: str, path: str) -> str:
 
 
 def _cannot_be_run(error: Exception, user: str) -> str:
-    """Return why a command cannot be run, without any of its text."""
+    """Return why a command cannot be run, without any word of it."""
     if isinstance(error, OSError):
         return f"cannot be run: {error.strerror}"
     if isinstance(error, KeyError):
@@ -57,13 +59,13 @@ def _cannot_be_run(error: Exception, user: str) -> str:
     return "cannot be run: its command or the result has a character that no argument can have"
 
 
-def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping[str, t.Any]) -> Problem | None:
-    """Run a command, and return what is wrong with how it ended.
+def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping[str, t.Any]) -> Failure | None:
+    """Run a hook; return how it failed, or None.
 
-    :param name: what it is told as, such as `pre[0]`.
+    :param name: the name of the hook in messages, such as `pre[0]`.
     """
     timeout, user = hook.get("timeout_s") or HOOK_TIMEOUT_S, hook.get("user") or ""
-    told = {
+    variables = {
         "RIGWRIGHT_BACKUP_JOB": job,
         "RIGWRIGHT_BACKUP_RESULT": str(result.get("kind", "")),
         "RIGWRIGHT_BACKUP_WORDS": str(result.get("words", "")),
@@ -72,23 +74,23 @@ def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping
         own = environment(user)
         exposed = _exposed(hook["command"], user, own.get("PATH", PATH))
         if exposed:
-            return Problem(EXPOSED, f"the hook {name} was not run: others than root can change {exposed}")
+            return Failure(EXPOSED, f"the hook {name} was not run: users other than root can change {exposed}")
         # There is no module whose run_command could be used.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
             hook["command"],
             stdin=subprocess.DEVNULL,
-            env={**own, **told},
+            env={**own, **variables},
             start_new_session=True,
             **as_user(user),
         )
     except (OSError, KeyError, ValueError) as error:
-        return Problem(HOOK, f"the hook {name} {_cannot_be_run(error, user)}")
+        return Failure(HOOK, f"the hook {name} {_cannot_be_run(error, user)}")
     try:
         rc = child.wait(timeout)
     except subprocess.TimeoutExpired:
         end_group(child)
-        return Problem(HOOK, f"the hook {name} did not end within {timeout} s")
-    return Problem(HOOK, f"the hook {name} ended with {rc}") if rc else None
+        return Failure(HOOK, f"the hook {name} did not end within {timeout} s")
+    return Failure(HOOK, f"the hook {name} ended with {rc}") if rc else None
 
 
 class Dump:
@@ -106,6 +108,7 @@ class Dump:
         return self._digest.hexdigest()
 
     def feed(self, stdin: t.IO[bytes]) -> bool:
+        """Write the output of the command to restic; return whether it is complete."""
         command, timeout = self.spec["command"], self.spec.get("timeout_s") or 0
         user = self.spec.get("user") or ""
         late: list[bool] = []
@@ -118,7 +121,7 @@ class Dump:
             own = environment(user)
             exposed = _exposed(command, user, own.get("PATH", PATH))
             if exposed:
-                self.kind, self.problem = EXPOSED, f"was not run: others than root can change {exposed}"
+                self.kind, self.problem = EXPOSED, f"was not run: users other than root can change {exposed}"
                 return False
             child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
                 command,
@@ -132,7 +135,7 @@ class Dump:
         except (OSError, KeyError, ValueError) as error:
             self.problem = _cannot_be_run(error, user)
             return False
-        # One that hangs says nothing: its end is not for the reader to see.
+        # A command that hangs writes nothing, so the reader cannot notice the time limit.
         timer = threading.Timer(timeout, give_up)
         if timeout:
             timer.start()
@@ -152,5 +155,5 @@ class Dump:
         elif rc:
             self.problem = f"ended with {rc}"
         elif not self.bytes and not self.spec.get("may_be_empty"):
-            self.problem = "ended well and told nothing"
+            self.problem = "ended well without output"
         return not self.problem

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The configuration that the role backup writes for its programs, and the places of their files.
 
-"""What the role backup has decided for a host, as its programs read it, and where they find and leave things.
-
-Secrets are no part of it: they are files of their own, which systemd hands to the units as credentials.
+Secrets are separate files, which systemd hands to the units as credentials.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ DUMP = f"{PART}dump:"
 
 
 class ConfigError(Exception):
-    """Something is asked for that the configuration does not have; the text names it and the remedy."""
+    """A request does not fit the configuration; the text names the problem and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where the programs find and leave things. Tests have them elsewhere."""
+    """The places of the programs' files; tests use others."""
 
     config: str = "/etc/rigwright/backup.json"
     secrets: str = "/etc/rigwright/backup"
@@ -60,7 +58,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What is backed up to where, and how long it is kept."""
+    """A job: paths, repository and retention."""
 
     name: str
     repository: str
@@ -87,7 +85,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """All of it."""
+    """The whole configuration."""
 
     program: str = "/usr/bin/restic"
     user: str = "rigwright-backup"
@@ -114,17 +112,17 @@ class Config:
 
     def target(self, name: str) -> Target:
         if name not in self.repositories:
-            known = ", ".join(self.repositories) or "backup_repositories, which is empty"
-            raise ConfigError(f"there is no repository {name!r}: name one of {known}")
+            names = ", ".join(self.repositories) or "backup_repositories, which is empty"
+            raise ConfigError(f"there is no repository {name!r}: name one of {names}")
         return self.repositories[name]
 
     def schedule(self, verb: str, subject: str) -> str:
-        """Return when something runs; empty for what has no timer, such as a job that another host starts."""
+        """Return the schedule; empty for what has no timer, such as a job that another host starts."""
         own = self.jobs[subject].schedule if verb == "run" else None
         return self.schedules.get(verb, "daily") if own is None else own
 
     def local_paths(self) -> list[str]:
-        """Return the repositories on this machine."""
+        """Return the paths of the repositories on this machine."""
         return [target.local_path for target in self.repositories.values() if target.local_path]
 
     def covered(self) -> list[str]:
@@ -133,7 +131,7 @@ class Config:
 
 
 def from_fields(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
-    """Return a dataclass from the fields in JSON; unknown fields of a newer role are left out."""
+    """Build a dataclass from JSON; keys that a newer role has added are ignored."""
     names = {field.name for field in dataclasses.fields(kind)}
     return kind(**{key: value for key, value in values.items() if key in names})
 
@@ -141,7 +139,7 @@ def from_fields(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
 def parse(text: str, commands: str = "") -> Config:
     """Parse the configuration.
 
-    :param commands: of hooks and dumps, for root, who runs them.
+    :param commands: the commands of hooks and dumps, which root runs.
     :raises ValueError: one of the two is damaged.
     """
     raw = json.loads(text)
@@ -157,9 +155,9 @@ def parse(text: str, commands: str = "") -> Config:
 
 
 def read(place: Place) -> Config:
-    """Read the configuration of this host.
+    """Read the configuration.
 
-    :raises ConfigError: the role has not been here, or was cut short.
+    :raises ConfigError: the role was not run, or was cut short.
     """
     # A unit's user has it from systemd, without the commands, which root alone may read and run.
     given = os.environ.get("CREDENTIALS_DIRECTORY") if os.geteuid() else None
@@ -177,7 +175,7 @@ def read(place: Place) -> Config:
 
 
 def open_repository(config: Config, place: Place, name: str, version: t.Sequence[int] | None = None) -> Restic:
-    """Return restic on a repository: in a unit as its user, with a cache; for root without one.
+    """Return restic for a repository: in a unit as its user with a cache, for root without one.
 
     Root leaves nothing of its own in the cache of the units' user, and nothing in a repository on this machine, which is that user's.
     """
@@ -198,7 +196,7 @@ def open_repository(config: Config, place: Place, name: str, version: t.Sequence
 
 
 def read_version(program: str) -> tuple[int, ...]:
-    """Read the version of restic.
+    """Return the version of restic.
 
     :raises ConfigError: there is no restic.
     """

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The drill: files and dumps of the last backup are restored, files into a scratch directory, and compared with what was noted with it."""
+"""The drill: restore files and dumps of the last backup, files into a scratch directory, and compare them with their records."""
 
 from __future__ import annotations
 
@@ -39,23 +37,23 @@ def restore(
     on_line: t.Callable[[str], None] | None = None,
     pass_fds: t.Sequence[int] = (),
 ) -> Done:
-    """Restore what fits the patterns below a directory of nobody else's, sparse files as such where restic can."""
-    words = ["restore", snapshot, "--target", target, *limits(config)]
-    words += ["--sparse"] if restic.has("sparse") else []
+    """Restore what matches the patterns below a private directory, sparse files as such where restic can."""
+    arguments = ["restore", snapshot, "--target", target, *limits(config)]
+    arguments += ["--sparse"] if restic.has("sparse") else []
     if restic.has("overwrite"):
-        words += ["--json", "--overwrite", "always"]
+        arguments += ["--json", "--overwrite", "always"]
     for pattern in patterns:
-        words += ["--include", pattern]
-    return restic.run(*words, on_line=on_line, retry_lock_s=config.retry_lock_s, pass_fds=pass_fds)
+        arguments += ["--include", pattern]
+    return restic.run(*arguments, on_line=on_line, retry_lock_s=config.retry_lock_s, pass_fds=pass_fds)
 
 
 def scratch_of(place: Place, job: str) -> str:
-    """Return the directory that a drill restores to. It is not below /run: memory keeps no attributes of users."""
+    """Return the directory that a drill restores to. It is not below /run: that is memory, and keeps no user attributes."""
     return os.path.join(place.cache, f"drill-{job}")
 
 
 def clear(place: Place, job: str) -> None:
-    """Take away what a drill has restored: it may be everybody's secrets.
+    """Remove what a drill has restored: it may contain anybody's secrets.
 
     :raises OSError: it does not go.
     """
@@ -64,7 +62,8 @@ def clear(place: Place, job: str) -> None:
 
 
 def drill(config: Config, place: Place, job: Job, restic: Restic) -> Result:
-    # What a drill that was killed has left would be compared instead of what the repository has: restic keeps files that are right.
+    # restic keeps files that are right: what a killed drill left would be compared instead of the repository's data.
+    """Run the drill of a job."""
     clear(place, job.name)
     scratch = scratch_of(place, job.name)
     os.makedirs(scratch, mode=0o700)
@@ -75,14 +74,14 @@ def drill(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 
 
 def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str) -> Result:
-    """Restore drawn files, and compare them with their record.
+    """Restore and compare; return the result of the drill.
 
-    :param scratch: an empty directory of nobody else's.
+    :param scratch: an empty directory that nobody else can enter.
     """
     drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
-    known = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
+    dumps = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
     lacking = ""
-    if "files" not in drawn and (job.paths or not known):
+    if "files" not in drawn and (job.paths or not dumps):
         lacking = drawn.get("problem") or "there is no list of what to compare with: the job has not been backed up yet"
     elif job.paths and not drawn["files"]:
         lacking = "no file of the last backup could be compared: each is too large, or changed while it was backed up"
@@ -91,32 +90,32 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     outcomes = []
     for part in (
         drill_files(config, restic, drawn, scratch) if drawn.get("files") else None,
-        drill_dumps(config, restic, known),
+        drill_dumps(config, restic, dumps),
     ):
         if part:
             outcomes.append(part[0])
             lost += part[1]
-    outcome = next((one for one in outcomes if not one.ok), Outcome(OK, ""))
+    outcome = next((outcome for outcome in outcomes if not outcome.ok), Outcome(OK, ""))
     result: Result = {
         "kind": OK,
         "words": "",
         "files": len(drawn.get("files", {})),
-        "dumps": len(known),
+        "dumps": len(dumps),
         "total": drawn.get("total"),
         "snapshot": drawn.get("snapshot", ""),
     }
     if lost:
-        # restic's own word on why comes first, if it has one that says more.
+        # The reason that restic gives comes first, if it is more precise.
         kind = outcome.kind if outcome.kind not in (OK, "failed", "partial") else states.LOST
-        words = f"{len(lost)} differences: {'; '.join(lost[:5])}"
+        message = f"{len(lost)} differences: {'; '.join(lost[:5])}"
         return {
             **result,
             "kind": kind,
-            "words": f"{outcome.words}; {words}" if kind != states.LOST else words,
+            "words": f"{outcome.message}; {message}" if kind != states.LOST else message,
             "lost": lost[:100],
         }
     if not outcome.ok:
-        result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.words)
+        result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.message)
     elif lacking:
         result.update(kind=states.NOTHING, words=lacking)
     elif drawn.get("changed"):
@@ -125,23 +124,23 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
 
 
 def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> tuple[Outcome, list[str]]:
-    """Restore the files of the list; return the outcome, and what they lack."""
+    """Restore the files on the list; return the outcome and the losses."""
     wanted: dict[str, sampling.Described] = drawn["files"]
     names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
     done = restore(restic, config, drawn["snapshot"], scratch, [literal(name) for name in names])
     return judge(done), sampling.compare(wanted, scratch)
 
 
-def drill_dumps(config: Config, restic: Restic, known: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
-    """Restore dumps: each is read whole, and has to be what its command wrote."""
+def drill_dumps(config: Config, restic: Restic, dumps: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
+    """Read each dump whole, and compare it with the output of its command; return the outcome and the losses."""
     outcomes, lost = [], []
-    for name, row in known.items():
+    for name, row in dumps.items():
         digest = hashlib.sha256()
-        words = ["dump", *limits(config), row["snapshot"], row["path"]]
-        outcome = judge(restic.run(*words, retry_lock_s=config.retry_lock_s, on_block=digest.update))
+        arguments = ["dump", *limits(config), row["snapshot"], row["path"]]
+        outcome = judge(restic.run(*arguments, retry_lock_s=config.retry_lock_s, on_block=digest.update))
         outcomes.append(outcome)
         if not outcome.ok:
             lost.append(f"the dump {name} cannot be read")
         elif digest.hexdigest() != row["sha256"]:
             lost.append(f"the dump {name} has another content")
-    return next((one for one in outcomes if not one.ok), Outcome(OK, "")), lost
+    return next((outcome for outcome in outcomes if not outcome.ok), Outcome(OK, "")), lost

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Sets of patterns for restic, with a reason for each: what a workstation for deep learning need not back up.
 
-"""What a workstation for deep learning need not back up, as patterns of restic with the reason for each.
-
-A pattern without a leading slash fits anywhere. `/proc/*` keeps the directory itself, which a restored system mounts upon.
+A pattern without a leading slash fits anywhere. `/proc/*` keeps the directory itself, on which a restored system mounts.
 """
 
 from __future__ import annotations
@@ -28,59 +26,59 @@ SETS: dict[str, dict[str, str]] = {
         "/lost+found": "of fsck",
         "/swapfile": "memory",
         "/swap.img": "memory",
-        "/var/cache/*": "made anew by its programs",
-        "/var/lib/apt/lists/*": "fetched anew",
-        "/var/lib/snapd/cache": "fetched anew",
+        "/var/cache/*": "made again by its programs",
+        "/var/lib/apt/lists/*": "fetched again",
+        "/var/lib/snapd/cache": "fetched again",
         "/var/lib/lxcfs": "shows the kernel's files",
-        "/snap": "mounted images, which lie in /var/lib/snapd",
+        "/snap": "mounted images, which are in /var/lib/snapd",
         "/var/crash": "memory of programs that have crashed",
         "/var/lib/systemd/coredump": "memory of programs that have crashed",
     },
     "caches": {
-        ".cache": "made anew by its programs: pip, uv, Hugging Face, torch, browsers",
+        ".cache": "made again by its programs: pip, uv, Hugging Face, torch, browsers",
         ".local/share/Trash": "thrown away",
         ".Trash-*": "thrown away",
-        "__pycache__": "made anew by Python",
-        ".ipynb_checkpoints": "made anew by Jupyter",
-        ".ccache": "made anew by compilers",
-        "thinclient_drives": "drives of the one who is logged in by RDP",
+        "__pycache__": "made again by Python",
+        ".ipynb_checkpoints": "made again by Jupyter",
+        ".ccache": "made again by compilers",
+        "thinclient_drives": "drives of the user who is logged in by RDP",
         ".gvfs": "mounted by a desktop session",
     },
     "packages": {
-        "anaconda3/pkgs": "packages of conda, fetched anew",
-        "miniconda3/pkgs": "packages of conda, fetched anew",
-        "miniforge3/pkgs": "packages of conda, fetched anew",
-        "mambaforge/pkgs": "packages of conda, fetched anew",
-        "micromamba/pkgs": "packages of conda, fetched anew",
-        ".conda/pkgs": "packages of conda, fetched anew",
-        ".mamba/pkgs": "packages of conda, fetched anew",
-        ".npm/_cacache": "packages of npm, fetched anew",
-        ".cargo/registry": "packages of Rust, fetched anew",
-        "go/pkg/mod": "packages of Go, fetched anew",
+        "anaconda3/pkgs": "packages of conda, fetched again",
+        "miniconda3/pkgs": "packages of conda, fetched again",
+        "miniforge3/pkgs": "packages of conda, fetched again",
+        "mambaforge/pkgs": "packages of conda, fetched again",
+        "micromamba/pkgs": "packages of conda, fetched again",
+        ".conda/pkgs": "packages of conda, fetched again",
+        ".mamba/pkgs": "packages of conda, fetched again",
+        ".npm/_cacache": "packages of npm, fetched again",
+        ".cargo/registry": "packages of Rust, fetched again",
+        "go/pkg/mod": "packages of Go, fetched again",
     },
     "models": {
-        "huggingface/hub": "models and data sets of Hugging Face, fetched anew (HF_HOME)",
-        "huggingface/datasets": "data sets of Hugging Face, fetched anew (HF_HOME)",
-        "torch/hub/checkpoints": "models of torchvision and torch.hub, fetched anew (TORCH_HOME)",
-        ".ollama/models": "models of ollama, fetched anew",
-        ".keras/models": "models of Keras, fetched anew",
-        ".keras/datasets": "data sets of Keras, fetched anew",
-        "nltk_data": "data of NLTK, fetched anew",
-        ".triton": "kernels of Triton, compiled anew",
-        ".nv/ComputeCache": "kernels of CUDA, compiled anew",
-        "torch_extensions": "extensions of torch, compiled anew",
+        "huggingface/hub": "models and data sets of Hugging Face, fetched again (HF_HOME)",
+        "huggingface/datasets": "data sets of Hugging Face, fetched again (HF_HOME)",
+        "torch/hub/checkpoints": "models of torchvision and torch.hub, fetched again (TORCH_HOME)",
+        ".ollama/models": "models of ollama, fetched again",
+        ".keras/models": "models of Keras, fetched again",
+        ".keras/datasets": "data sets of Keras, fetched again",
+        "nltk_data": "data of NLTK, fetched again",
+        ".triton": "kernels of Triton, compiled again",
+        ".nv/ComputeCache": "kernels of CUDA, compiled again",
+        "torch_extensions": "extensions of torch, compiled again",
         "*.nvcudmp": "memory of GPU programs that have crashed",
         "nvidia-bug-report.log*": "made by nvidia-bug-report.sh",
     },
     "docker": {
-        "/var/lib/docker/overlay2": "layers of images and containers: pull or build them anew",
+        "/var/lib/docker/overlay2": "layers of images and containers: pull or build them again",
         "/var/lib/docker/vfs": "layers of images and containers",
         "/var/lib/docker/btrfs": "layers of images and containers",
         "/var/lib/docker/zfs": "layers of images and containers",
         "/var/lib/docker/fuse-overlayfs": "layers of images and containers",
         "/var/lib/docker/image": "the list of the layers, worth nothing without them",
         "/var/lib/docker/containers": "state and logs of containers; what they keep is in volumes",
-        "/var/lib/docker/buildkit": "made anew by builds",
+        "/var/lib/docker/buildkit": "made again by builds",
         "/var/lib/docker/tmp": "for the time being",
         "/var/lib/containerd": "layers of images and containers",
         "/var/lib/containers/storage/overlay": "layers of podman",
@@ -99,9 +97,9 @@ def patterns(sets: t.Iterable[str]) -> list[str]:
 
 
 def sparing(patterns: t.Iterable[str], paths: t.Sequence[str]) -> list[str]:
-    """Return the patterns that leave out no path of a job: a path that is named is wanted.
+    """Return patterns that exclude no path that a job names: what a job names is backed up, whatever is excluded in general.
 
-    The pattern stays, for all else that it is for, and behind it stands that it is not for this path.
+    The pattern stays, for all other paths; a negated pattern for the path follows it.
     """
     found = []
     for pattern in dict.fromkeys(patterns):
@@ -111,18 +109,20 @@ def sparing(patterns: t.Iterable[str], paths: t.Sequence[str]) -> list[str]:
 
 
 def literal(path: str) -> str:
-    """Return a pattern that matches one path alone."""
+    """Return a pattern that matches one path only."""
     return "".join(f"\\{letter}" if letter in "\\*?[" else letter for letter in path)
 
 
 def by_sets_alone(place: str, patterns: t.Sequence[str]) -> bool:
-    """Return whether only a set leaves out a directory, so that nobody has named it."""
+    """Return whether only a set of patterns excludes a directory: no user has named it."""
     general = {pattern for rows in SETS.values() for pattern in rows}
-    return excluded(place, patterns) and not excluded(place, [one for one in patterns if one not in general])
+    return excluded(place, patterns) and not excluded(
+        place, [pattern for pattern in patterns if pattern not in general]
+    )
 
 
 def excluded(path: str, patterns: t.Iterable[str]) -> bool:
-    """Return whether patterns of restic leave out a directory, by its name or a directory above. The last match counts."""
+    """Return whether patterns of restic exclude a directory, by its name or one above it. The last match counts."""
     parts = path.strip("/").split("/")
     aboves = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
     found = False
@@ -135,7 +135,7 @@ def excluded(path: str, patterns: t.Iterable[str]) -> bool:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """By parts, as restic does: * stays within a name, ** spans any number of them."""
+    """Match by parts, as restic does: * stays within a name, ** spans any number of them."""
     return _parts_match(path.strip("/").split("/"), pattern.strip("/").split("/"))
 
 

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Commands of hooks and dumps, separated from the jobs: their arguments may be secrets.
 
-"""Commands of hooks and dumps, apart from the jobs: their arguments may be secrets.
-
-They are a file of their own that root alone reads. Whatever plans, logs or shows a difference gets the jobs without them.
+They are in a separate file that only root can read. Plans, logs and diffs have the jobs without them.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_to_others
 
 FILE = "commands.json"
@@ -38,37 +37,37 @@ Commands = dict[str, dict[str, list[list[str]]]]  # by job, and by what they are
 
 
 def public(jobs: t.Any) -> t.Any:
-    """Return the jobs without commands, with the programs that root would run instead. Values of a wrong type stay, without content."""
+    """Return the jobs without commands, with the programs that root would run. A value of the wrong type becomes false."""
     return [_public(job) for job in jobs] if kinds.ROWS.fits(jobs) else False
 
 
 def _public(job: t.Mapping[str, t.Any]) -> Row:
     row = {key: job[key] for key in kinds.JOB if key in job}
-    for what in WITH_COMMANDS:
-        if row.get(what) is None:
+    for kind in WITH_COMMANDS:
+        if row.get(kind) is None:
             continue
-        if not kinds.ROWS.fits(row[what]):
-            row[what] = False
+        if not kinds.ROWS.fits(row[kind]):
+            row[kind] = False
             continue
-        row[what] = [
+        row[kind] = [
             {
                 **{key: spec[key] for key in kinds.OF_COMMANDS if key in spec},
                 "programs": programs(spec.get("command")) if spec.get("user") in (None, "", "root") else [],
             }
-            for spec in row[what]
+            for spec in row[kind]
         ]
     return row
 
 
 def programs(command: t.Any) -> list[str]:
-    """Return the program, and the programs and the script that it starts. No argument that may be a secret is included."""
+    """Return the program of a command, and the programs and the script that it starts; no argument that may be a secret."""
     if not kinds.COMMAND.fits(command):
         return []
     return [command[0], *_started(command)]
 
 
 def _started(command: t.Sequence[str]) -> t.Iterator[str]:
-    """Return what an interpreter or a launcher starts, where it is an absolute path; nothing of another program."""
+    """Yield what an interpreter or a launcher starts, if it is an absolute path."""
     starter = os.path.basename(command[0])
     for before, word in zip(command, command[1:]):
         interprets = bool(_INTERPRETER.fullmatch(starter))
@@ -90,13 +89,13 @@ def _started(command: t.Sequence[str]) -> t.Iterator[str]:
 
 
 def _path(word: str) -> str:
-    """Return the first word of a text, as `-c` takes one, where it is an absolute path."""
+    """Return the first word of a text, as `-c` takes one, if it is an absolute path."""
     first = next(iter(word.split()), "").strip("'\"")
     return first if first.startswith("/") else ""
 
 
 def run_files(command: t.Sequence[str]) -> list[str]:
-    """Return the files that a command runs on this host: :func:`programs`, and each argument that is the path of a program or script."""
+    """Return the files that a command runs, on the host: :func:`programs`, and each argument that is the path of a program."""
     found = [*programs(command)]
     for number, word in enumerate(command[1:], 1):
         found += _started(command[number:])
@@ -107,7 +106,7 @@ def run_files(command: t.Sequence[str]) -> list[str]:
 
 
 def _is_program(path: str) -> bool:
-    """Return whether it is a file that can be executed, or a script."""
+    """Return whether a file is executable, or a script."""
     try:
         with open(open_file(os.path.realpath(path)), "rb") as file:
             return bool(os.fstat(file.fileno()).st_mode & 0o111) or file.read(2) == b"#!"
@@ -115,56 +114,56 @@ def _is_program(path: str) -> bool:
         return False
 
 
-def faults(jobs: t.Any) -> t.Iterator[Row]:
-    """Return the problems of commands of a wrong type, without their content."""
-    for job, what, spec in _specs(jobs):
+def problems(jobs: t.Any) -> t.Iterator[Problem]:
+    """Yield a problem for each command of the wrong type, without its content."""
+    for job, kind, spec in _specs(jobs):
         if not kinds.COMMAND.fits(spec.get("command")):
-            problem = f"has in {job.get('name')} in {what} a command that is not {kinds.COMMAND.words}"
-            yield kinds.fault("backup_jobs", problem, kinds.COMMAND.remedy)
+            message = f"has in {job.get('name')} in {kind} a command that is not {kinds.COMMAND.description}"
+            yield problem("backup_jobs", message, kinds.COMMAND.remedy)
 
 
 def _specs(jobs: t.Any) -> t.Iterator[tuple[Row, str, Row]]:
     for job in jobs if kinds.ROWS.fits(jobs) else ():
-        for what in WITH_COMMANDS:
-            rows = job.get(what)
+        for kind in WITH_COMMANDS:
+            rows = job.get(kind)
             for spec in rows if kinds.ROWS.fits(rows) else ():
-                yield job, what, spec
+                yield job, kind, spec
 
 
 def text(jobs: t.Any) -> str:
     """Return the content of the file of commands."""
     found: Commands = {}
-    for job, what, spec in _specs(jobs):
-        found.setdefault(str(job.get("name")), {}).setdefault(what, []).append(list(spec["command"]))
+    for job, kind, spec in _specs(jobs):
+        found.setdefault(str(job.get("name")), {}).setdefault(kind, []).append(list(spec["command"]))
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 
 def attach(raw: Row, commands: t.Mapping[str, t.Any]) -> Row:
     """Return the configuration with the commands in their places.
 
-    :raises ValueError: the two do not fit each other.
+    :raises ValueError: the numbers of commands differ.
     """
     jobs = []
     for job in raw.get("jobs", []):
         row = dict(job)
-        for what in WITH_COMMANDS:
-            specs, words = job.get(what) or [], commands.get(job["name"], {}).get(what, [])
-            if len(specs) != len(words):
-                raise ValueError(f"{FILE} has {len(words)} commands for {what} of {job['name']}, not {len(specs)}")
-            row[what] = [{**spec, "command": command} for spec, command in zip(specs, words)]
+        for kind in WITH_COMMANDS:
+            specs, found = job.get(kind) or [], commands.get(job["name"], {}).get(kind, [])
+            if len(specs) != len(found):
+                raise ValueError(f"{FILE} has {len(found)} commands for {kind} of {job['name']}, not {len(specs)}")
+            row[kind] = [{**spec, "command": command} for spec, command in zip(specs, found)]
         jobs.append(row)
     return {**raw, "jobs": jobs}
 
 
 def exposed(path: str, secret: bool = False) -> list[str]:
-    """Return what users other than root can change of a file that root relies on: itself, and directories on the way to it.
+    """Return what users other than root can change of a file that root relies on: the file and the directories above it.
 
-    :param secret: nobody else may read it either.
+    :param secret: no other user may read it either.
     """
     found = open_to_others(path)
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return found
-    readable = secret and stat.S_IMODE(there.st_mode) & 0o077
-    return [*found, *([path] if readable or not is_roots(there) else [])]
+    readable = secret and stat.S_IMODE(status.st_mode) & 0o077
+    return [*found, *([path] if readable or not is_roots(status) else [])]

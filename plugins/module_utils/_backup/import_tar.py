@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""An archive made by tar, as a snapshot: what it has goes into the repository, and what it had lost is told."""
+"""Import an archive of tar as a snapshot, and report what the archive had lost."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ CAPABLE = (
     "snap-confine",
     "gnome-keyring-daemon",
 )
-# What is made anew at each boot, or by a package, and has no place in a backup.
+# Directories that each boot, or a package, fills again; they do not belong in a backup.
 RUNNING = ("proc", "sys", "dev", "run")
 LAYERS = "var/lib/docker/overlay2"
 
@@ -37,7 +35,7 @@ Report = dict[str, t.Any]
 
 
 class Survey:
-    """What an archive has and lacks, from its headers."""
+    """The contents and losses of an archive, from its headers."""
 
     def __init__(self) -> None:
         self.files = self.bytes = self.sockets = 0
@@ -53,6 +51,7 @@ class Survey:
         self._names: set[str] = set()
 
     def take(self, member: tarfile.TarInfo) -> None:
+        """Count a member of the archive."""
         name = member.name[2:] if member.name.startswith("./") else member.name.lstrip("/")
         self._names.add(name)
         parts = name.split("/")
@@ -81,7 +80,7 @@ class Survey:
             self.links_missing.append("/" + name)
 
     def report(self) -> Report:
-        """Return what the archive has, and what was lost, each as a sentence."""
+        """Return the contents and the losses, each as a sentence."""
         lost = []
         if not self.capabilities:
             some = f", such as {', '.join(self.incapable[:5])}" if self.incapable else ""
@@ -138,8 +137,8 @@ def survey(archive: str) -> Report:
 
 
 def unpack(archive: str, scratch: str) -> str:
-    """Unpack with all that the archive has, without what a running system makes by itself; return what went wrong."""
-    words = [
+    """Unpack everything but what a running system fills itself; return the error, if any."""
+    command = [
         "tar",
         "--extract",
         "--file",
@@ -150,27 +149,27 @@ def unpack(archive: str, scratch: str) -> str:
         "--same-owner",
         "--numeric-owner",
     ]
-    words += ["--acls", "--xattrs", "--xattrs-include=*", "--sparse", "--delay-directory-restore"]
-    # Of the top alone: /home/alice/dev is hers.
-    words.append("--anchored")
+    command += ["--acls", "--xattrs", "--xattrs-include=*", "--sparse", "--delay-directory-restore"]
+    # Only at the top: /home/alice/dev belongs to her.
+    command.append("--anchored")
     for name in (*RUNNING, LAYERS):
-        words += [f"--exclude={top}{name}/*" for top in ("", "./", "/")]
+        command += [f"--exclude={top}{name}/*" for top in ("", "./", "/")]
     # There is no module whose run_command could be used.
-    done = subprocess.run(words, check=False, capture_output=True, text=True, errors="replace")  # pylint: disable=ansible-bad-function
+    done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")  # pylint: disable=ansible-bad-function
     return (
         "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"tar ended with {done.returncode}"])[-1]
     )
 
 
 def back_up(restic: Restic, scratch: str, archive: str, host: str, tag: str, moment: str) -> tuple[str, str]:
-    """Back up what was unpacked, with its original paths; return the problem if it failed."""
+    """Back up what was unpacked, with its original paths; return the snapshot and the error."""
     names = sorted(os.listdir(scratch))
-    words = ["backup", "--json", "--host", host, "--tag", tag, "--tag", "imported", "--time", moment, "--", *names]
-    done = restic.run(*words, cwd=scratch)
+    arguments = ["backup", "--json", "--host", host, "--tag", tag, "--tag", "imported", "--time", moment, "--", *names]
+    done = restic.run(*arguments, cwd=scratch)
     outcome = judge(done)
     ids = [
         line.split('"snapshot_id":"')[1].split('"')[0] for line in done.out.splitlines() if '"snapshot_id":"' in line
     ]
     return (
         ids[-1] if ids and outcome.ok else ""
-    ), "" if outcome.ok else f"{archive}: {outcome.words}: {outcome.remedy}"
+    ), "" if outcome.ok else f"{archive}: {outcome.message}: {outcome.remedy}"

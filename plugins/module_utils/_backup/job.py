@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The run of a job, as the steps of its unit: hooks before, dumps, files, and the last step, however the run ended.
 
-"""The run of a job, as the steps of its unit: hooks before, dumps, files, and what has to happen in the end however it ended.
-
-systemd runs the steps (_backup/units.py). Hooks, dumps and the end run as root, since they stop containers and ask databases; the step
-that reads all files is confined, and has the one right to read them.
+systemd runs the steps (_backup/units.py). Hooks, dumps and the last step run as root, since they stop containers and query databases. The
+step that reads all files is sandboxed, and has only the capability to read them.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.commands import (
     HOOK_TIMEOUT_S,
     Dump,
-    Problem,
+    Failure,
     run_hook,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
@@ -58,8 +56,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.step
     SAMPLE,
     Refused,
     folder,
-    leave,
-    left,
+    read_step_file,
+    write_step_file,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -75,45 +73,46 @@ Result = dict[str, t.Any]
 
 
 class Progress:
-    """Hears restic's own JSON, and tells who watches how far it is, once a second."""
+    """Reads restic's JSON, and reports the progress once a second."""
 
-    def __init__(self, tell: t.Callable[[t.Mapping[str, t.Any]], None] | None = None) -> None:
-        self.tell = tell
+    def __init__(self, report: t.Callable[[t.Mapping[str, t.Any]], None] | None = None) -> None:
+        self.report = report
         self.last = 0.0
-        self.told = False
+        self.shown = False
         self.summary: dict[str, t.Any] = {}
 
     def take(self, line: str) -> None:
+        """Read a line of restic's output."""
         try:
-            told = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             return
-        if told.get("message_type") == "summary":
-            self.summary = told
-        elif self.tell and told.get("message_type") == "status" and time.monotonic() - self.last >= 1:
+        if message.get("message_type") == "summary":
+            self.summary = message
+        elif self.report and message.get("message_type") == "status" and time.monotonic() - self.last >= 1:
             self.last = time.monotonic()
-            self.told = True
-            self.tell(told)
+            self.shown = True
+            self.report(message)
 
 
-def tell_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
-    """Tell it in a file, for who has started the unit and waits."""
+def report_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
+    """Return a function that writes the progress to a file, for the process that has started the unit and waits."""
 
-    def tell(told: t.Mapping[str, t.Any]) -> None:
+    def report(status: t.Mapping[str, t.Any]) -> None:
         with contextlib.suppress(OSError):
-            replace_file(path, json.dumps({key: told[key] for key in PROGRESS_KEYS if key in told}))
+            replace_file(path, json.dumps({key: status[key] for key in PROGRESS_KEYS if key in status}))
 
-    return tell
+    return report
 
 
-# Before
+# The steps before
 
 
 def keep_manifest(path: str) -> str:
-    """Write what it takes to build the machine again, where it has changed; return what is wrong. The files are worth a backup without."""
+    """Write the manifest of the machine, if it has changed; return the error. The files are worth a backup without it."""
     try:
         return machines.keep(machines.Machine(_ask, Tree("/")), path)[2]
-    except (machines.Mute, OSError, ValueError, KeyError) as error:
+    except (machines.ProbeError, OSError, ValueError, KeyError) as error:
         return f"no manifest of the machine could be made: {error}"
 
 
@@ -135,31 +134,32 @@ def _ask(command: list[str]) -> tuple[int, str]:
 
 
 def pre(config: Config, place: Place, verb: str, subject: str) -> int:
-    """Write the file of the password; for a backup also the manifest, and run the hooks before. The first failure ends the run."""
+    """Check the password file, and for a backup write the manifest and run the hooks before; the first failure ends the run."""
     job = None if verb in states.OF_REPOSITORIES else config.job(subject)
     problem = exposed_password(config.target(job.repository if job else subject))
     if job and verb == states.RUN and not problem:
         if config.manifest and job.paths:
-            leave(place, verb, subject, MANIFEST, {"problem": keep_manifest(config.manifest)})
+            write_step_file(place, verb, subject, MANIFEST, {"problem": keep_manifest(config.manifest)})
         problem = run_hooks("pre", job, {})
     if problem:
-        leave(place, verb, subject, RESULT, {**problem._asdict(), "exit_code": 1})
+        write_step_file(place, verb, subject, RESULT, {**problem.result(), "exit_code": 1})
     return int(problem is not None)
 
 
-def exposed_password(target: Target) -> Problem | None:
+def exposed_password(target: Target) -> Failure | None:
+    """Return a failure if users other than root can read or change the password file."""
     found = exposed(target.password_file, secret=True) if target.password_file else []
-    words = f"others than root can read or change the password of {target.name}: {', '.join(found)}"
-    return Problem(states.EXPOSED, words) if found else None
+    message = f"users other than root can read or change the password of {target.name}: {', '.join(found)}"
+    return Failure(states.EXPOSED, message) if found else None
 
 
-def run_hooks(what: str, job: Job, result: t.Mapping[str, t.Any]) -> Problem | None:
-    """Run the hooks of one kind; `pre` ends with the first that fails, and the first problem is told."""
+def run_hooks(kind: str, job: Job, result: t.Mapping[str, t.Any]) -> Failure | None:
+    """Run the hooks of one kind; return the first failure, which ends those of `pre`."""
     first = None
-    for number, hook in enumerate(getattr(job, what)):
-        problem = run_hook(hook, f"{what}[{number}]", job.name, result)
+    for number, hook in enumerate(getattr(job, kind)):
+        problem = run_hook(hook, f"{kind}[{number}]", job.name, result)
         first = first or problem
-        if problem and what == "pre":
+        if problem and kind == "pre":
             break
     return first
 
@@ -168,31 +168,31 @@ def run_hooks(what: str, job: Job, result: t.Mapping[str, t.Any]) -> Problem | N
 
 
 def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, Result]:
-    """Back up what commands tell, each as a snapshot of its own."""
-    told: dict[str, Result] = {}
+    """Back up the output of commands, each as a snapshot of its own."""
+    results: dict[str, Result] = {}
     for spec in job.dumps:
         name = spec["name"]
         dump, progress = Dump(spec), Progress()
         path = f"/{spec.get('filename') or name}"
-        words = ["backup", "--json", "--stdin", "--stdin-filename", path]
-        words += ["--host", job.host, "--tag", job.tag, "--tag", f"{DUMP}{name}", *limits(config)]
-        done = restic.run(*words, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
+        arguments = ["backup", "--json", "--stdin", "--stdin-filename", path]
+        arguments += ["--host", job.host, "--tag", job.tag, "--tag", f"{DUMP}{name}", *limits(config)]
+        done = restic.run(*arguments, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
         outcome = judge(done)
-        kind, problem = outcome.kind, outcome.words
+        kind, problem = outcome.kind, outcome.message
         if dump.problem:
             restic.run("unlock", timeout_s=HOOK_TIMEOUT_S)  # its own, if it had to be killed
             kind, problem = dump.kind, f"the dump {name} {dump.problem}"
         elif not outcome.ok:
             problem = f"the dump {name}: {problem}"
-        told[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
+        results[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
         if kind == OK:
-            told[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""), path=path)
-    leave(place, states.RUN, job.name, DUMPS, told)
-    return told
+            results[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""), path=path)
+    write_step_file(place, states.RUN, job.name, DUMPS, results)
+    return results
 
 
 def limits(config: Config) -> list[str]:
-    """Return how much of the line restic may use, in KiB a second."""
+    """Return the options of restic that limit the bandwidth, in KiB a second."""
     up = ["--limit-upload", str(config.limit_upload_kib)] if config.limit_upload_kib else []
     return up + (["--limit-download", str(config.limit_download_kib)] if config.limit_download_kib else [])
 
@@ -201,100 +201,102 @@ def limits(config: Config) -> list[str]:
 
 
 def problems_of_sources(job: Job, place: Place) -> Result | None:
-    """Return why no snapshot may be made: it would lack what older ones have, and replace them."""
+    """Return why no snapshot may be made: it would lack files that older ones have, and then replace them."""
     gone = coverage.missing(job.paths)
     if gone:
         return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
     links = coverage.links(job.paths)
     if links:
-        words = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
-        return {"kind": states.SOURCE_MISSING, "words": f"{words}: name that instead"}
-    # What somebody mounts by hand, ZFS, or a unit of systemd stands in no table: that it was there before has to do.
-    known = states.read_json(states.path_of(place, states.RUN, job.name)).get("mounts", [])
-    wanted = {where: "mounted in the last good run" for where in known if coverage.draws_from(job, where)}
+        listed_links = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
+        return {"kind": states.SOURCE_MISSING, "words": f"{listed_links}: name that instead"}
+    # A mount by hand, of ZFS or of a unit is in no table: the last good run says that it existed.
+    before = states.read_json(states.path_of(place, states.RUN, job.name)).get("mounts", [])
+    wanted = {where: "mounted in the last good run" for where in before if coverage.draws_from(job, where)}
     wanted.update((where, "in fstab") for where in read_fstab(place.fstab))
     off = coverage.not_mounted(job, wanted, read_mounts(place.mountinfo))
-    told = ", ".join(f"{where} ({wanted[where]})" for where in off)
-    return {"kind": states.NOT_MOUNTED, "words": f"not mounted: {told}; no snapshot was made"} if off else None
+    listed = ", ".join(f"{where} ({wanted[where]})" for where in off)
+    return {"kind": states.NOT_MOUNTED, "words": f"not mounted: {listed}; no snapshot was made"} if off else None
 
 
 def arguments(config: Config, job: Job) -> list[str]:
     """Return the arguments of restic for a backup."""
-    words = ["backup", "--json", "--host", job.host, *limits(config)]
+    command = ["backup", "--json", "--host", job.host, *limits(config)]
     for tag in (job.tag, FILES, *job.tags):
-        words += ["--tag", tag]
-    words += ["--one-file-system"] if job.one_file_system else []
-    words += ["--exclude-caches"] if job.exclude_caches else []
+        command += ["--tag", tag]
+    command += ["--one-file-system"] if job.one_file_system else []
+    command += ["--exclude-caches"] if job.exclude_caches else []
     for pattern in job.excludes:
-        words += ["--exclude", pattern]
-    return [*words, "--", *job.paths, *manifest_beside(config, job)]
+        command += ["--exclude", pattern]
+    return [*command, "--", *job.paths, *manifest_beside(config, job)]
 
 
 def manifest_beside(config: Config, job: Job) -> list[str]:
-    """Return the manifest, where none of the job's paths has it."""
+    """Return the manifest, if no path of the job contains it."""
     path = config.manifest
     inside = any(is_within(path, other) for other in job.paths) and not excluded(path, job.excludes)
     return [path] if path and os.path.exists(path) and not inside else []
 
 
 def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], set[str]]:
-    """Return what restic could not read, and what vanished during the run: that was deleted, and is no loss."""
+    """Return what restic could not read, and what was deleted before restic read it, which is no loss."""
     lost = [line for line in err.splitlines() if re.match(r"error|[^{].* does not exist, skipping", line)]
     gone = set()  # what restic misses when it counts, it may miss once more when it reads
-    for told in messages(err):
-        if told.get("message_type") != "error":
+    for message in messages(err):
+        if message.get("message_type") != "error":
             continue
-        error = told.get("error") or {}
-        item = str(told.get("item") or error.get("Path") or "")
-        words = str(error.get("message") or error.get("Err") or "")
-        vanished = error.get("Err") == errno.ENOENT or "no such file or directory" in words
+        error = message.get("error") or {}
+        item = str(message.get("item") or error.get("Path") or "")
+        text = str(error.get("message") or error.get("Err") or "")
+        vanished = error.get("Err") == errno.ENOENT or "no such file or directory" in text
         if vanished and item and item not in sources:
             gone.add(item)
         else:
-            lost.append(item or words or "something")
+            lost.append(item or text or "something")
     return lost, gone
 
 
 def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
-    """Back up the files of a job, and draw those that a drill is to restore."""
+    """Back up the files of a job, and draw those that a drill restores."""
     problem = problems_of_sources(job, place)
     if problem:
         return problem
     mounted = coverage.sources(job, read_mounts(place.mountinfo))
-    progress = Progress(tell_in(os.path.join(folder(place, states.RUN, job.name), PROGRESS)))
+    progress = Progress(report_in(os.path.join(folder(place, states.RUN, job.name), PROGRESS)))
     done = restic.run(
         *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
     )
     mounts = read_mounts(place.mountinfo)
     outcome = judge(done)
-    told = progress.summary
-    # That a file was gone is for restic 0.19 no reason to end with another status.
+    summary = progress.summary
+    # restic 0.19 ends with 0 also when a file was deleted meanwhile.
     lost, gone = unread(done.err, job.paths)
     if outcome.kind == PARTIAL:
         if lost:
             outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(lost[:5])}")
         elif done.dropped:
-            outcome = Outcome(PARTIAL, f"{done.dropped} of restic's messages were too many to be kept; {outcome.words}")
+            outcome = Outcome(
+                PARTIAL, f"{done.dropped} of restic's messages were too many to be kept; {outcome.message}"
+            )
         elif gone:
             outcome = Outcome(OK, "")
-    result: Result = {"kind": outcome.kind, "words": outcome.words}
-    if not told.get("snapshot_id"):
+    result: Result = {"kind": outcome.kind, "words": outcome.message}
+    if not summary.get("snapshot_id"):
         return result
     result.update(
-        snapshot=told["snapshot_id"],
-        bytes_added=told.get("data_added_packed", told.get("data_added", 0)),
-        bytes=told.get("total_bytes_processed", 0),
-        files=told.get("total_files_processed", 0),
+        snapshot=summary["snapshot_id"],
+        bytes_added=summary.get("data_added_packed", summary.get("data_added", 0)),
+        bytes=summary.get("total_bytes_processed", 0),
+        files=summary.get("total_files_processed", 0),
         vanished=len(gone),
     )
     with contextlib.suppress(ValueError):  # the backup is good without their number
         listed, rows = snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
         if listed.ok:
             result["snapshots"] = len(rows)
-    unlisted = sample(config, place, job, restic, str(told["snapshot_id"]))
+    unlisted = sample(config, place, job, restic, str(summary["snapshot_id"]))
     if result["kind"] == OK:
         vanished = f"{len(gone)} files vanished while they were read" if gone else ""
-        result["words"] = "; ".join(words for words in (vanished, unlisted) if words)
+        result["words"] = "; ".join(text for text in (vanished, unlisted) if text)
     result.update(problems_of_mounts(config, job, mounted, mounts, outcome))
     if result["kind"] == OK:
         result["mounts"] = mounted
@@ -304,15 +306,15 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
 def problems_of_mounts(
     config: Config, job: Job, mounted: t.Iterable[str], mounts: t.Sequence[Mount], outcome: Outcome
 ) -> Result:
-    """Return what the snapshot lacks because it was not mounted, or hidden.
+    """Return what the snapshot lacks because it was not mounted, or not visible.
 
     :param mounted: where the job's files were mounted before the backup.
     """
     lost = coverage.not_mounted(job, mounted, mounts)
     if lost:
-        # Whatever else restic could not read: this is why.
-        words = f"unmounted during the run, and not whole in its snapshot: {', '.join(lost)}"
-        return {"kind": states.NOT_MOUNTED, "words": words}
+        # This is the reason for whatever else restic could not read.
+        message = f"unmounted during the run, and not whole in its snapshot: {', '.join(lost)}"
+        return {"kind": states.NOT_MOUNTED, "words": message}
     if not outcome.ok:
         return {}
     covered = coverage.hidden(job, mounts)
@@ -325,7 +327,7 @@ def problems_of_mounts(
 
 
 def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> str:
-    """List some files of the snapshot with all that they are; return why there is no list. The backup is good without."""
+    """Write a list of some files of the snapshot with all their attributes; return why there is no list. The backup is valid without it."""
     sampler = Sampler(config.drill_files, config.drill_paths)
     outcome = judge(restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take))
     drawn: Result = {"snapshot": snapshot}
@@ -340,38 +342,40 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
             changed=[path for path in own if path in sampler.met and path not in listed],
         )
     else:
-        # In the place of the list before: with that the drill would prove an older snapshot.
-        drawn["problem"] = f"the snapshot could not be listed, and a drill has nothing to compare with: {outcome.words}"
-    leave(place, states.RUN, job.name, SAMPLE, drawn)
+        # It replaces the list before, with which the drill would check an older snapshot.
+        drawn["problem"] = (
+            f"the snapshot could not be listed, and a drill has nothing to compare with: {outcome.message}"
+        )
+    write_step_file(place, states.RUN, job.name, SAMPLE, drawn)
     return str(drawn.get("problem", ""))
 
 
 def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
-    """Run the step that reads files; with the results of dumps it reports the outcome of the run."""
+    """Run the step that reads files; its result includes that of the dumps."""
     started, clock = time.time(), time.monotonic()
     result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
-    failed = [row for row in left(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
+    failed = [row for row in read_step_file(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
     if failed and result["kind"] == OK:
         result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))
     result.update(started=started, duration_s=round(time.monotonic() - clock, 1), exit_code=int(result["kind"] != OK))
-    leave(place, states.RUN, job.name, RESULT, result)
+    write_step_file(place, states.RUN, job.name, RESULT, result)
     return result
 
 
-# The end
+# The last step
 
 
 def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
-    """Return systemd's verdict on a unit that left no result, or one that is not trusted."""
+    """Return the result of a unit that left none, or one that is not valid, as systemd reports it."""
     how, status = environment.get("SERVICE_RESULT", ""), environment.get("EXIT_STATUS", "")
     kind = {"timeout": "timeout", "success": "cancelled"}.get(how, "cancelled" if how == "signal" else "failed")
     return {"kind": kind, "words": f"the unit was ended: {how or 'unknown'} {status}".strip(), "exit_code": 1}
 
 
 def ended(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
-    """Return the outcome of the unit. A success counts only where systemd agrees: the unit's user writes the result."""
+    """Return the result of the unit. It is a success only if systemd agrees: the unit's user writes the result."""
     try:
-        result = left(config, place, verb, subject, RESULT)
+        result = read_step_file(config, place, verb, subject, RESULT)
     except Refused as error:
         return _refused(error)
     succeeded = environment.get("SERVICE_RESULT") == "success" and environment.get("EXIT_STATUS", "0") == "0"
@@ -385,16 +389,16 @@ def _refused(error: Refused) -> Result:
 
 
 def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
-    """Run the hooks after, and write state and metrics. systemd runs this also when the rest was killed."""
+    """Run the last hooks, and write state and metrics. systemd runs this also when the other steps were killed."""
     result = ended(config, place, verb, subject, environment)
     try:
         if verb == states.RUN and subject in config.jobs:
             finish_run(config, config.jobs[subject], place, result)
         elif verb == states.RUN:
-            words = (
+            message = (
                 f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
             )
-            result.update(kind="failed", words=words, exit_code=1)
+            result.update(kind="failed", words=message, exit_code=1)
     except BaseException as error:
         result.update(kind="failed", words=f"the last step failed: {type(error).__name__}", exit_code=1)
         raise
@@ -404,23 +408,23 @@ def finish(config: Config, place: Place, verb: str, subject: str, environment: t
 
 
 def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
-    """Run the hooks after a run, and keep what a drill needs of it."""
-    told: dict[str, Result] = {}
+    """Run the hooks that follow a run, and keep what a drill needs of it."""
+    contents: dict[str, Result] = {}
     for name in (DUMPS, MANIFEST, SAMPLE):
         try:
-            told[name] = left(config, place, states.RUN, job.name, name)
+            contents[name] = read_step_file(config, place, states.RUN, job.name, name)
         except Refused as error:
-            told[name] = {}
+            contents[name] = {}
             result.update(_refused(error))
-    made, drawn = told[DUMPS], told[SAMPLE]
-    if made:
-        result["dumps"] = made
-    for what in ("post" if result["kind"] == OK else "post_failure", "always"):
-        problem = run_hooks(what, job, result)
+    results, drawn = contents[DUMPS], contents[SAMPLE]
+    if results:
+        result["dumps"] = results
+    for kind in ("post" if result["kind"] == OK else "post_failure", "always"):
+        problem = run_hooks(kind, job, result)
         if problem and result["kind"] == OK:
-            result.update(problem._asdict(), exit_code=1)
-    if told[MANIFEST].get("problem"):
-        result["manifest"] = told[MANIFEST]["problem"]
+            result.update(problem.result(), exit_code=1)
+    if contents[MANIFEST].get("problem"):
+        result["manifest"] = contents[MANIFEST]["problem"]
     os.makedirs(place.state, exist_ok=True)
     if drawn:
         replace_file(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
@@ -428,6 +432,6 @@ def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
         result["sample"] = drawn["problem"]
     if job.dumps:
         path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
-        # Of one that has failed the last good one is still what there is to restore.
-        known = {**states.read_json(path), **{name: row for name, row in made.items() if row["kind"] == OK}}
-        replace_file(path, states.dump({name: row for name, row in known.items() if name in names}), 0o600)
+        # The last good dump remains the one to restore when a later one has failed.
+        good = {**states.read_json(path), **{name: row for name, row in results.items() if row["kind"] == OK}}
+        replace_file(path, states.dump({name: row for name, row in good.items() if name in names}), 0o600)

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Where a repository on this machine may lie, so that root can make it and give it to the user of the units."""
+"""Places where a repository on this machine is allowed: root creates it and makes the user of the units its owner."""
 
 from __future__ import annotations
 
@@ -17,29 +15,29 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.writab
 
 
 class Unfit(t.NamedTuple):
-    """Why root neither makes nor gives away a directory, and what to do."""
+    """Why root does not create a directory or change its owner, and the remedy."""
 
     problem: str
     remedy: str
 
 
 def unfit(path: str, user: str) -> Unfit | None:
-    """Say what is wrong with the way to *path*; only root, and the user of the units, may change the directories above.
+    """Return what is wrong with the way to *path*; only root and the user of the units may change the directories above.
 
     Another user could put a link there, or another directory, which root would then give away.
     """
     others = [place for place in open_to_others(os.path.dirname(path)) if not _is_of(place, user)]
     if others:
-        words = f"lies at {path}, and others than root and {user} can change {', '.join(others)}"
-        return Unfit(words, "`chown root:root` and `chmod go-w` these directories, or name another place in `url`")
+        problem = f"is at {path}, and users other than root and {user} can change {', '.join(others)}"
+        return Unfit(problem, "`chown root:root` and `chmod go-w` these directories, or name another place in `url`")
     real = os.path.realpath(path)
     if real != os.path.normpath(path):
-        return Unfit(f"lies at {path}, which leads through a link to {real}", f"name {real} in `url`")
+        return Unfit(f"is at {path}, which leads through a link to {real}", f"name {real} in `url`")
     return None
 
 
 def _is_of(path: str, user: str) -> bool:
-    """Tell whether a directory is the user's, and nobody else may write there."""
+    """Return whether a directory belongs to the user, and nobody else can write there."""
     try:
         uid = pwd.getpwnam(user).pw_uid
     except KeyError:
@@ -49,7 +47,7 @@ def _is_of(path: str, user: str) -> bool:
 
 
 def give(path: str, owner: int, account: pwd.struct_passwd) -> None:
-    """Give a tree of one user to another. What is somebody else's in it stays so; the top comes last, so that a cut run is made up for."""
+    """Change the owner of a tree. Other owners stay; the top comes last, so that a run that was cut short is completed."""
     with directory(path) as top:
         for _folder, names, files, here in os.fwalk(".", topdown=False, dir_fd=top):
             for name in (*names, *files):

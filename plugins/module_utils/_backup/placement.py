@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """Bring restored files to their places, also below directories of users, who may change links there meanwhile.
 
 restic writes into a directory that only root can enter, on the file system of the place. From there the topmost entries that are not
@@ -36,7 +34,7 @@ _REASONS = {
 
 
 class Stage(t.NamedTuple):
-    """A directory that only root can enter. Whoever may rename it cannot change what lies in it, nor where `path` leads."""
+    """A directory that only root can enter. A user who can rename it cannot change its content, nor where `path` leads."""
 
     handle: int
     files: int
@@ -48,13 +46,13 @@ class Stage(t.NamedTuple):
 
 
 @contextlib.contextmanager
-def stage(beside: str) -> t.Iterator[Stage]:
-    """Make such a directory in *beside*, and remove it with all that is left in it.
+def stage(parent_path: str) -> t.Iterator[Stage]:
+    """Create such a directory in *parent_path*, and remove it with all that is left in it.
 
-    :raises OSError: it cannot be made there.
+    :raises OSError: it cannot be created there.
     """
     name = PREFIX + secrets.token_hex(8)
-    with directory(beside) as parent, contextlib.ExitStack() as stack:
+    with directory(parent_path) as parent, contextlib.ExitStack() as stack:
         before = os.fstat(parent)
         os.mkdir(name, 0o700, dir_fd=parent)
         stack.callback(_remove, parent, name)
@@ -62,7 +60,7 @@ def stage(beside: str) -> t.Iterator[Stage]:
         stack.callback(os.close, handle)
         found = os.fstat(handle)
         if (found.st_uid, found.st_mode & 0o777) != (os.geteuid(), 0o700) or os.listdir(handle):
-            raise UnsafePath(f"{beside}/{name}", "was exchanged while it was made")
+            raise UnsafePath(f"{parent_path}/{name}", "was exchanged while it was made")
         with contextlib.suppress(OSError):  # there is none
             os.removexattr(handle, "system.posix_acl_default")
         os.mkdir(_FILES, 0o700, dir_fd=handle)
@@ -81,17 +79,18 @@ def _remove(parent: int, name: str) -> None:
 
 
 def mount_of(path: str) -> str:
-    """Return what identifies the mount of a directory: no rename crosses mounts."""
+    """Return the id of the mount of a directory: no rename goes from one mount to another."""
     with directory(path) as handle, open(f"/proc/self/fdinfo/{handle}", encoding="ascii") as file:
         return re.findall(r"mnt_id:\s*(\d+)", file.read())[0]
 
 
 def keep_times(handle: int, before: os.stat_result) -> None:
+    """Set the times of a directory back."""
     os.utime(handle, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 class Mover:
-    """Moves a tree into another one. What is there already stays, or is replaced by its like where that is allowed."""
+    """Moves a tree into another one. Existing files stay, or are replaced by files of the same kind if that is allowed."""
 
     def __init__(self, wanted: t.Sequence[str], overwrite: bool) -> None:
         self.wanted, self.overwrite = wanted, overwrite
@@ -112,10 +111,10 @@ class Mover:
 
     def _move_one(self, name: str, source: int, target: int, path: str) -> None:
         kind = _kind(name, source)
-        there = _kind(name, target)
-        if not there:
+        existing = _kind(name, target)
+        if not existing:
             self._put(name, source, target, kind)
-        elif kind != there:
+        elif kind != existing:
             self.problems.append(f"{path}: something of another kind is there now")
         elif kind == stat.S_IFDIR:
             self._merge(name, source, target, path)
@@ -125,9 +124,9 @@ class Mover:
             self.skipped += 1
 
     def _put(self, name: str, source: int, target: int, kind: int) -> None:
-        """Move what is not there; in no case over what has come into its place."""
+        """Move an entry that did not exist; never replace one that was created meanwhile."""
         if kind == stat.S_IFDIR:
-            # It takes the place of an empty directory at most.
+            # This replaces an empty directory at most.
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
             return
         try:
@@ -142,7 +141,7 @@ class Mover:
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
 
     def _merge(self, name: str, source: int, target: int, path: str) -> None:
-        """Move into an existing directory, which stays as it is unless it was requested and may be overwritten."""
+        """Merge a directory into the existing one, which stays as it is unless the user named it and allowed to overwrite."""
         with directory(name, dir_fd=source) as new, directory(name, dir_fd=target) as old:
             # Moving changes the times of both.
             before, model = os.fstat(old), os.fstat(new)
@@ -171,10 +170,10 @@ def _make_like(handle: int, wanted: os.stat_result, attributes: t.Mapping[str, b
     """Give a directory the owner, mode, attributes and times of another one."""
     os.fchown(handle, wanted.st_uid, wanted.st_gid)
     os.fchmod(handle, stat.S_IMODE(wanted.st_mode))
-    there = _attributes(handle)
-    for name in there.keys() - attributes.keys():
+    present = _attributes(handle)
+    for name in present.keys() - attributes.keys():
         os.removexattr(handle, name)
     for name in attributes:
-        if there.get(name) != attributes[name]:
+        if present.get(name) != attributes[name]:
             os.setxattr(handle, name, attributes[name])
     keep_times(handle, wanted)

@@ -2,12 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan what the role backup has to do on a host.
 
-"""What the role backup has to do on a host, and what speaks against it.
-
-Pure: the module backup_plan reads the host and hands in what it saw. No secret comes here: repositories are as _backup.address.public
-has them.
+Pure: `_backup.facts` reads the host. No secret comes here: repositories are as `_backup.address.public` returns them.
 """
 
 from __future__ import annotations
@@ -19,10 +16,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, excludes, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import (
-    Host,
     Row,
-    fault,
-    faults,
+    problems,
     retention_of,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
@@ -31,8 +26,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
     Target,
     from_fields,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
+    RepositoryRecord,
+    RepositorySettings,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import HOOKS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import PATH as MANIFEST
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
@@ -41,10 +46,10 @@ CONFIG = "/etc/rigwright/backup.json"
 
 @dataclasses.dataclass
 class Plan:
-    """What is to be done."""
+    """The work of the role on a host."""
 
-    requirements: list[Row] = dataclasses.field(default_factory=list)
-    findings: list[Row] = dataclasses.field(default_factory=list)
+    requirements: list[Problem] = dataclasses.field(default_factory=list)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
     release_gone: bool = False
     user_due: bool = False
@@ -57,15 +62,15 @@ class Plan:
 
 
 def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
-    """Plan what the request needs.
+    """Plan the backups of a host.
 
-    :param request: the role's variables, by their names without `backup_`.
+    :param request: the variables of the role, by their names without `backup_`.
     """
     plan = Plan()
-    plan.requirements = list(faults(request, host))
+    plan.requirements = list(problems(request, host))
     plan.install = sorted({*request["packages"]} - host.packages)
-    plan.user_due = not host.user_there
-    plan.release_gone = host.release_there and not request["version"]
+    plan.user_due = not host.user_exists
+    plan.release_gone = host.release_installed and not request["version"]
     if plan.requirements:
         return plan
     config = make_config(request)
@@ -104,33 +109,33 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     return plan
 
 
-def left_out(config: Config, host: Host) -> t.Iterator[Row]:
-    """Return the problem of the jobs as a whole: a file system that none of them has. Without jobs nothing is lost."""
+def left_out(config: Config, host: Host) -> t.Iterator[Problem]:
+    """Yield the file systems that no job backs up. Without jobs of its own a host loses none."""
     if not config.covered():
         return
     for mount in coverage.left_out(host.mounts, config.jobs.values(), config.local_paths()):
-        problem = f"have nothing of {mount.target} ({mount.fstype} on {mount.source}), which is mounted here"
-        yield fault(
+        text = f"have nothing of {mount.target} ({mount.fstype} on {mount.source}), which is mounted here"
+        yield problem(
             "backup_jobs",
-            problem,
+            text,
             "add it to the paths of a job, or to backup_excludes if it can be lost or has backups alone",
         )
 
 
 def plan_absent(host: Host) -> Plan:
-    """Plan the removal. Repositories stay, with all that is in them. A running unit is stopped, with its hooks."""
+    """Plan to remove what the role installed. Repositories stay; runs end, with their hooks."""
     timers = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
     return Plan(units_gone=[*timers, *({"name": name, "state": "stopped"} for name in host.services())])
 
 
 def is_due(row: Row, user: str, host: Host) -> bool:
-    """Return whether the request for a repository differs from the last one, or it has keys that need care."""
-    known = Known.of(host.record.get(row["name"]))
-    return known.is_due(Asked.of(row, user, host.fingerprints.get(row["name"], ""))) or bool(known.kept)
+    """Return whether the settings of a repository have changed since it was last opened, or keys need attention."""
+    record = RepositoryRecord.of(host.record.get(row["name"]))
+    return record.is_due(RepositorySettings.of(row, user, host.fingerprints.get(row["name"], ""))) or bool(record.kept)
 
 
 def make_config(request: t.Mapping[str, t.Any]) -> Config:
-    """Return the configuration of the programs."""
+    """Build the configuration of the programs."""
     targets = {row["name"]: from_fields(Target, row) for row in request["repositories"]}
     jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
     names = ["program", "user", "textfile_directory", "notify_command", "retry_lock_s", "limit_upload_kib"]
@@ -149,6 +154,7 @@ def make_config(request: t.Mapping[str, t.Any]) -> Config:
 
 
 def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Sequence[Target]) -> Job:
+    """Build the configuration of a job."""
     paths = list(row.get("paths") or [])
     sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
     own = [
@@ -158,10 +164,10 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
     ]
     general = [*excludes.patterns(sets), *request["excludes"], *request["dataset_paths"]]
     patterns = [*excludes.sparing(general, paths), *(row.get("excludes") or []), *own]
-    # What root would run was for the plan alone.
+    # Only the plan needs the programs that root would run.
     specs = {
-        what: [{key: value for key, value in spec.items() if key != "programs"} for spec in row.get(what) or []]
-        for what in ("dumps", *HOOKS)
+        kind: [{key: value for key, value in spec.items() if key != "programs"} for spec in row.get(kind) or []]
+        for kind in ("dumps", *HOOKS)
     }
     return from_fields(
         Job,
@@ -178,47 +184,49 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
 
 
 def raw_config(config: Config) -> Row:
+    """Return the configuration as plain data."""
     raw = dataclasses.asdict(config)
     return {**raw, "repositories": list(raw["repositories"].values()), "jobs": list(raw["jobs"].values())}
 
 
-def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.Iterator[Row]:
+def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.Iterator[Finding]:
+    """Yield what the user should know, and can change."""
     gone = sorted({path for path in config.covered() if path in host.missing})
     if gone:
-        yield {
-            "id": "backup.paths",
-            "status": "warn",
-            "evidence": f"not there now: {', '.join(gone)}",
-            "remedy": "until they are, their jobs fail and make no snapshot",
-        }
+        yield finding(
+            "backup.paths",
+            "warn",
+            f"not there now: {', '.join(gone)}",
+            "until they are, their jobs fail and make no snapshot",
+        )
     if config.manifest and config.covered() and "/" not in config.covered():
-        yield {
-            "id": "backup.rebuild",
-            "status": "warn",
-            "evidence": "/ is in no job: files come back, and the machine cannot be built again from its backup",
-            "remedy": "add / to the paths of a job, with /boot and /boot/efi where they are mounted, or set backup_manifest to false",
-        }
+        yield finding(
+            "backup.rebuild",
+            "warn",
+            "/ is in no job: files can be restored, and the machine cannot be built again from its backup",
+            "add / to the paths of a job, with /boot and /boot/efi where they are mounted, or set backup_manifest to false",
+        )
     for target in config.repositories.values():
-        paths = coverage.beside(host.mounts, config.covered(), target.local_path)
+        paths = coverage.on_file_system_of(host.mounts, config.covered(), target.local_path)
         if paths:
-            yield {
-                "id": f"backup.same_disk.{target.name}",
-                "status": "warn",
-                "evidence": f"{target.local_path} is on the file system of {', '.join(paths)}, which it backs up",
-                "remedy": "have another repository on another disk or machine: what takes the one takes both",
-            }
+            yield finding(
+                f"backup.same_disk.{target.name}",
+                "warn",
+                f"{target.local_path} is on the file system of {', '.join(paths)}, which it backs up",
+                "add a repository on another disk or machine: losing this disk loses both",
+            )
     clear = [row["name"] for row in request["repositories"] if row["clear"]]
     if clear:
-        yield {
-            "id": "backup.clear",
-            "status": "warn",
-            "evidence": f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
-            "remedy": "use https, or come through the tunnel (docs/frp.md)",
-        }
-    if host.strangers:
-        yield {
-            "id": "backup.users",
-            "status": "warn",
-            "evidence": f"not there now: {', '.join(sorted(host.strangers))}, whom hooks or dumps of backup_jobs run as",
-            "remedy": "until they are, these hooks and dumps fail",
-        }
+        yield finding(
+            "backup.clear",
+            "warn",
+            f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
+            "use https, or the tunnel (docs/frp.md)",
+        )
+    if host.missing_users:
+        yield finding(
+            "backup.users",
+            "warn",
+            f"not there now: {', '.join(sorted(host.missing_users))}, users of hooks or dumps in backup_jobs",
+            "until they exist, these hooks and dumps fail",
+        )

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The record of a repository on a host: its settings when it was last opened, and its keys.
 
-"""What a host remembers of a repository: how it was asked for when it was last opened, and which keys of it are whose.
-
-A repository that is asked for otherwise than then is due: it is opened again, whatever it is that has changed.
+A repository whose settings have changed since then is due: it is opened again, whatever has changed.
 """
 
 from __future__ import annotations
@@ -14,15 +12,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+
 RECORD = "/var/lib/rigwright_backup/repositories.json"
-_KEY = 8  # restic from 0.18 on tells keys in full, those before the beginning
+_KEY = 8  # restic from 0.18 on prints keys in full, older versions only their beginning
 
 Row = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
-    """How a repository is asked for. What is secret is a fingerprint."""
+class RepositorySettings:
+    """The settings of a repository; secrets are fingerprints."""
 
     place: str = ""
     password: str = ""
@@ -31,11 +31,11 @@ class Asked:
     owner: str = ""
 
     @classmethod
-    def of(cls, row: t.Mapping[str, t.Any], user: str, of_file: str = "") -> Asked:
-        """Return the request for a repository.
+    def of(cls, row: t.Mapping[str, t.Any], user: str, of_file: str = "") -> RepositorySettings:
+        """Return the settings of a repository.
 
         :param row: the repository as _backup.address.public has it.
-        :param of_file: fingerprint of what its password_file has, which only the host can tell.
+        :param of_file: fingerprint of the content of its password_file, which only the host can read.
         """
         return cls(
             place=row["place"],
@@ -47,36 +47,36 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
-    """A repository that was opened.
+class RepositoryRecord:
+    """The record of a repository that was opened.
 
     :ivar key: the key of the password that opens it.
     :ivar retire: keys of older passwords, which go when the new one is in its file.
     :ivar kept: keys of older passwords that the server did not let go.
     """
 
-    asked: Asked = Asked()
+    asked: RepositorySettings = RepositorySettings()  # kept: a key of the file on hosts
     id: str = ""
     key: str = ""
     retire: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, row: t.Any) -> Known:
-        """From the record; what is damaged is not known."""
+    def of(cls, row: t.Any) -> RepositoryRecord:
+        """Parse the record; a damaged one is empty."""
         try:
             keys = {name: tuple(str(key) for key in row[name]) for name in ("retire", "kept")}
-            return cls(Asked(**row["asked"]), str(row["id"]), str(row["key"]), **keys)
+            return cls(RepositorySettings(**row["asked"]), str(row["id"]), str(row["key"]), **keys)
         except (TypeError, KeyError):
             return cls()
 
     def row(self) -> Row:
-        """For the record, as JSON gives it back."""
+        """Return plain data, as JSON returns it."""
         return {**dataclasses.asdict(self), "retire": list(self.retire), "kept": list(self.kept)}
 
-    def is_due(self, asked: Asked) -> bool:
+    def is_due(self, settings: RepositorySettings) -> bool:
         """Return whether a run of the role has something to do."""
-        return self.asked != asked or bool(self.retire)
+        return self.asked != settings or bool(self.retire)
 
 
 def short(key: str) -> str:
@@ -85,7 +85,7 @@ def short(key: str) -> str:
 
 
 def read_password(path: str) -> str:
-    """Read a password as restic does, without blanks around it; nothing where there is no such file."""
+    """Return the password in a file as restic reads it, without blanks around it; empty where there is no such file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip()
@@ -93,19 +93,19 @@ def read_password(path: str) -> str:
         return ""
 
 
-def findings(record: t.Mapping[str, t.Any], names: t.Iterable[str]) -> list[Row]:
-    """Return what a person has to do at the repositories."""
+def findings(record: t.Mapping[str, t.Any], names: t.Iterable[str]) -> list[Finding]:
+    """Return the findings about keys that the user has to remove."""
     found = []
     for name in names:
-        kept = Known.of(record.get(name)).kept
+        kept = RepositoryRecord.of(record.get(name)).kept
         if kept:
             commands = " and ".join(f"`restic -r /path key remove {key}`" for key in kept)
             found.append(
-                {
-                    "id": f"backup.old_password.{name}",
-                    "status": "warn",
-                    "evidence": f"an old password still opens {name}: its server only appends, and so keeps the key",
-                    "remedy": f"remove it on the server: {commands}",
-                }
+                finding(
+                    f"backup.old_password.{name}",
+                    "warn",
+                    f"an old password still opens {name}: its server only appends, and so keeps the key",
+                    f"remove it on the server: {commands}",
+                )
             )
     return found

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Make a repository usable for its jobs: create it, open it, or change its password.
 
-"""Bringing a repository to where its jobs can use it: made, or opened, or given another password.
-
-What says "wrong password" is never taken for "there is none": nothing is made where something answers, nor where a repository was before.
-And a new password comes beside the old one first; the old one goes only when the new one is in its file, so a run that is killed in
+A wrong password never counts as a missing repository: none is created where something answers, nor where one was before.
+A new password is first added to the old one, which is removed only when the new one is in its file. A run that is killed in
 between locks nobody out.
 """
 
@@ -22,8 +20,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.location import give, unfit
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
-    Asked,
-    Known,
+    RepositoryRecord,
+    RepositorySettings,
     read_password,
     short,
 )
@@ -45,7 +43,7 @@ class OpenError(Exception):
 
 
 def lay_down(entry: t.Mapping[str, t.Any], folder: str) -> Repository:
-    """Write the files by which restic reaches a repository into a folder that only root reads."""
+    """Write the files by which restic reaches a repository into a folder that only root can read."""
     public = addresses.public(entry)
     repository = Repository(
         public["name"],
@@ -56,24 +54,25 @@ def lay_down(entry: t.Mapping[str, t.Any], folder: str) -> Repository:
         options=tuple(public["options"]),
     )
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    for what, text in addresses.texts(entry).items():
-        write_secret(repository.file(what), text)
+    for kind, text in addresses.texts(entry).items():
+        write_secret(repository.file(kind), text)
     return repository
 
 
 def password_of(entry: t.Mapping[str, t.Any]) -> str:
+    """Return the password of a repository."""
     return str(entry.get("password") or read_password(str(entry.get("password_file") or "")))
 
 
-def asked(entry: t.Mapping[str, t.Any], user: str) -> Asked:
-    """Return the request for a repository, as the host knows it."""
+def settings_of(entry: t.Mapping[str, t.Any], user: str) -> RepositorySettings:
+    """Return the settings of a repository, as read on the host."""
     public = addresses.public(entry)
     of_file = public["password_file"] and addresses.fingerprint(public["name"], password_of(entry))
-    return Asked.of(public, user, of_file)
+    return RepositorySettings.of(public, user, of_file)
 
 
 class Opener:
-    """One repository, with the secrets that are asked for and those that are in place."""
+    """One repository, with the requested secrets and those that are in place."""
 
     def __init__(
         self, entry: t.Mapping[str, t.Any], program: str, version: t.Sequence[int], user: str, folder: str, scratch: str
@@ -89,43 +88,47 @@ class Opener:
         self.password = password_of(entry)
         if not self.password:
             raise OpenError(f"{self.public['password_file']}, the password_file of {self.name}, has no password")
-        self.asked = asked(entry, user)
+        self.settings = settings_of(entry, user)
 
     def _restic(self, part: str, entry: t.Mapping[str, t.Any]) -> Restic:
         repository = lay_down(entry, os.path.join(self._scratch, part))
         return Restic(self.program, self._version, repository, "", self.user if self.public["local_path"] else "")
 
-    def older(self, known: Known) -> t.Iterator[Restic]:
-        """Yield the repository with the passwords that are in place or were the last ones, where they differ."""
-        files = [os.path.join(self.folder, f"{self.name}.password"), known.asked.password_file]
+    def older(self, record: RepositoryRecord) -> t.Iterator[Restic]:
+        """Yield the repository with the passwords that are in place or were the last ones, if they differ."""
+        files = [os.path.join(self.folder, f"{self.name}.password"), record.asked.password_file]
         passwords = {read_password(path) for path in files if path} - {"", self.password}
         for number, password in enumerate(sorted(passwords)):
             yield self._restic(f"old{number}", {**self.entry, "password": password, "password_file": None})
 
-    def open(self, known: Known) -> tuple[str, Known]:
-        """Open the repository; return what was done, and what to record.
+    def open(self, record: RepositoryRecord) -> tuple[str, RepositoryRecord]:
+        """Open or create the repository; return what was done, and the record.
 
         :raises OpenError: it cannot be used.
         """
-        self._own_directory(known)
+        self._own_directory(record)
         outcome, identity = probe(self.new)
         if outcome.kind == MISSING:
-            return "made", self._make(outcome, known)
+            return "made", self._make(outcome, record)
         if outcome.kind == WRONG_PASSWORD:
-            self._add_password(known)
+            self._add_password(record)
             outcome, identity = probe(self.new)
         self._demand("opened", outcome)
-        self._same(identity, known)
+        self._same(identity, record)
         keys = self._keys(self.new)
         key = _current(keys)
-        ours = known if known.id == identity else Known()
-        # Whatever has come before, also in a run that was killed: one password is to open it in the end, and it is this one.
-        before = {*ours.retire, ours.key, *(_current(self._keys(old)) for old in self.older(known) if probe(old)[0].ok)}
+        ours = record if record.id == identity else RepositoryRecord()
+        # In the end only this password opens it, whatever earlier runs did, also those that were killed.
+        before = {
+            *ours.retire,
+            ours.key,
+            *(_current(self._keys(old)) for old in self.older(record) if probe(old)[0].ok),
+        }
         retire = tuple(sorted((before & {*keys}) - {key}))
-        kept = tuple(one for one in ours.kept if one in keys and one not in (key, *retire))
-        return ("password_added" if retire else "opened"), Known(self.asked, identity, key, retire, kept)
+        kept = tuple(old for old in ours.kept if old in keys and old not in (key, *retire))
+        return ("password_added" if retire else "opened"), RepositoryRecord(self.settings, identity, key, retire, kept)
 
-    def _own_directory(self, known: Known) -> None:
+    def _own_directory(self, record: RepositoryRecord) -> None:
         """Give a repository on this machine to the user of the units, who has no other right to write there."""
         path = self.public["local_path"]
         if not path:
@@ -134,16 +137,16 @@ class Opener:
         if wrong:
             raise OpenError(f"{self.name} {wrong.problem}. To do: {wrong.remedy}")
         account = pwd.getpwnam(self.user)
-        there = os.listdir(path) if os.path.isdir(path) else []
-        if not there:
-            self._not_known(known, "it is empty")
+        entries = os.listdir(path) if os.path.isdir(path) else []
+        if not entries:
+            self._refuse_known(record, "it is empty")
         try:
-            owner = self._make_directory(path, account, not there)
+            owner = self._make_directory(path, account, not entries)
         except UnsafePath as error:
             raise OpenError(f"{self.name}: {error.filename} {error.strerror}. To do: make it a directory") from None
         if owner == account.pw_uid:
             return
-        if known.asked.place == self.asked.place and known.asked.owner not in ("", self.user):
+        if record.asked.place == self.settings.place and record.asked.owner not in ("", self.user):
             give(path, owner, account)
         else:
             raise OpenError(
@@ -152,19 +155,19 @@ class Opener:
             )
 
     def _make_directory(self, path: str, account: pwd.struct_passwd, is_empty: bool) -> int:
-        """Give an empty directory to the user of the units, make a missing one; return whose it is then."""
+        """Give an empty directory to the user of the units, or create a missing one; return its owner."""
         with directory(path, make=is_empty) as handle:
             if is_empty and not os.listdir(handle):
                 os.fchown(handle, account.pw_uid, account.pw_gid)
                 os.fchmod(handle, 0o700)
             return os.fstat(handle).st_uid
 
-    def _make(self, outcome: Outcome, known: Known) -> Known:
-        """Make it where there is none, and where none was before."""
-        self._not_known(known, outcome.words)
+    def _make(self, outcome: Outcome, record: RepositoryRecord) -> RepositoryRecord:
+        """Create the repository where there is none, and none was before."""
+        self._refuse_known(record, outcome.message)
         if not self.public["init"]:
             raise OpenError(
-                f"{self.name} is not there ({outcome.words}), and its `init` is false. To do: {outcome.remedy}"
+                f"{self.name} is not there ({outcome.message}), and its `init` is false. To do: {outcome.remedy}"
             )
         keys = os.path.join(self.public["local_path"], "keys")
         if self.public["local_path"] and os.path.isdir(keys) and os.listdir(keys):
@@ -174,79 +177,79 @@ class Opener:
         found = self._keys(self.new) if outcome.ok else {}
         if len(found) != 1:
             raise OpenError(self._half("has keys of another making"))
-        return Known(self.asked, identity, _current(found))
+        return RepositoryRecord(self.settings, identity, _current(found))
 
-    def _half(self, words: str) -> str:
+    def _half(self, problem: str) -> str:
         return (
-            f"{self.name} {words}: its making was cut short, or its config was lost. To do: where there is nothing below `data`, "
-            "remove what lies there and run the role again; else bring `config` back from a copy"
+            f"{self.name} {problem}: its making was cut short, or its config was lost. To do: where there is nothing below `data`, "
+            "remove its other files and run the role again; else bring `config` back from a copy"
         )
 
-    def _not_known(self, known: Known, words: str) -> None:
-        if known.id and known.asked.place == self.asked.place:
+    def _refuse_known(self, record: RepositoryRecord, reason: str) -> None:
+        if record.id and record.asked.place == self.settings.place:
             raise OpenError(
-                f"{self.name} is not where it was ({words}), and none is made in its place. To do: mount its disk, or bring it back; "
+                f"{self.name} is not where it was ({reason}), and none is made in its place. To do: mount its disk, or bring it back; "
                 "if it is lost, give the new one another name in backup_repositories"
             )
 
-    def _same(self, identity: str, known: Known) -> None:
-        if known.id and known.asked.place == self.asked.place and known.id != identity:
+    def _same(self, identity: str, record: RepositoryRecord) -> None:
+        if record.id and record.asked.place == self.settings.place and record.id != identity:
             raise OpenError(
-                f"{self.name} is another repository than before ({identity[:8]}, not {known.id[:8]}). To do: bring the one before back, "
+                f"{self.name} is another repository than before ({identity[:8]}, not {record.id[:8]}). To do: bring the one before back, "
                 "or give this one another name in backup_repositories"
             )
 
     def _demand(self, done: str, outcome: Outcome) -> None:
         if not outcome.ok:
-            raise OpenError(f"{self.name} cannot be {done}: {outcome.words}. To do: {outcome.remedy}")
+            raise OpenError(f"{self.name} cannot be {done}: {outcome.message}. To do: {outcome.remedy}")
 
-    def _add_password(self, known: Known) -> None:
-        """Have the repository take the new password beside an old one, which has to open it."""
+    def _add_password(self, record: RepositoryRecord) -> None:
+        """Add the new password to the repository, which an old one has to open."""
         remedy = Outcome(WRONG_PASSWORD, "").remedy
-        words = "does not take its password, and no other is known here"
-        for old in self.older(known):
+        reason = "does not take its password, and no other is known here"
+        for old in self.older(record):
             outcome, identity = probe(old)
             if outcome.ok:
                 break
-            words = f"takes neither the new password nor the one in place: {outcome.words}"
+            reason = f"takes neither the new password nor the one in place: {outcome.message}"
             remedy = outcome.remedy
         else:
-            raise OpenError(f"{self.name} {words}. To do: {remedy}")
-        self._same(identity, known)
+            raise OpenError(f"{self.name} {reason}. To do: {remedy}")
+        self._same(identity, record)
         old.run("unlock", timeout_s=TIMEOUT_S)
         file = self.new.repository.password_file or self.new.repository.file("password")
         added = judge(old.run("key", "add", "--new-password-file", file, timeout_s=TIMEOUT_S))
         if not added.ok:
-            raise OpenError(f"{self.name} does not take a further password: {added.words}. To do: {added.remedy}")
+            raise OpenError(f"{self.name} does not take a further password: {added.message}. To do: {added.remedy}")
 
     def _keys(self, restic: Restic) -> dict[str, bool]:
-        """Return the keys, and whether each is that of the password which opens the repository now."""
+        """Return the keys, and whether each is that of the password which opens it now."""
         done = restic.run("--no-lock", "key", "list", "--json", timeout_s=TIMEOUT_S)
         try:
             return {short(str(row["id"])): bool(row["current"]) for row in json.loads(done.out)}
         except (ValueError, KeyError, TypeError):
-            raise OpenError(f"{self.name} does not list its keys: {judge(done).words}") from None
+            raise OpenError(f"{self.name} does not list its keys: {judge(done).message}") from None
 
-    def retire(self, known: Known) -> tuple[str, Known]:
-        """Remove the keys of old passwords. Only for when the new one is where the units read it.
+    def retire(self, record: RepositoryRecord) -> tuple[str, RepositoryRecord]:
+        """Remove the keys of old passwords, when the units already read the new one.
 
         :raises OpenError: one cannot be removed, for a reason other than that nothing may be.
         """
         keys = self._keys(self.new)
-        going = [key for key in known.retire if not keys.get(key, True)]
+        going = [key for key in record.retire if not keys.get(key, True)]
         kept = [key for key in going if not self._remove(key)]
-        left = dataclasses.replace(known, retire=(), kept=(*known.kept, *kept))
-        return ("password_kept" if kept else "password_retired"), left
+        remaining = dataclasses.replace(record, retire=(), kept=(*record.kept, *kept))
+        return ("password_kept" if kept else "password_retired"), remaining
 
     def _remove(self, key: str) -> bool:
-        """Remove a key; return whether the server did so."""
+        """Remove a key; return whether the server has done so."""
         if self.public["append_only"]:
             return False
         self.new.run("unlock", timeout_s=TIMEOUT_S)
         outcome = judge(self.new.run("key", "remove", key, timeout_s=TIMEOUT_S))
         if not outcome.ok and outcome.kind != DENIED:
             raise OpenError(
-                f"the old password of {self.name} cannot be removed: {outcome.words}. To do: {outcome.remedy}"
+                f"the old password of {self.name} cannot be removed: {outcome.message}. To do: {outcome.remedy}"
             )
         return outcome.ok
 

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Running restic on a repository, without showing a secret to anybody."""
+"""Run restic on a repository without showing a secret to other users."""
 
 from __future__ import annotations
 
@@ -32,9 +30,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
 _LIMIT = 2500  # first lines of stderr that are kept, and as many last ones
 _PATIENCE_S = 10
 _AGAIN_S = 5.0
-# restic does not hear SIGTERM while it waits for its input.
+# restic ignores SIGTERM while it waits for its input.
 _RESTLESS_S = 3
-# What restic needs to read all files, and to make them as they were.
+# The capabilities that restic needs to read all files, and to restore them.
 READ = ("dac_read_search",)
 RESTORE = ("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "mknod", "setfcap")
 _SFTP_URL = re.compile(
@@ -46,7 +44,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclasses.dataclass(frozen=True)
 class Repository:
-    """How a repository is reached. Secrets are files in `folder`, named after it, and go to restic as files or in its environment alone."""
+    """How restic reaches a repository. Secrets are files in `folder`, and reach restic only as files or in its environment."""
 
     name: str
     folder: str
@@ -55,8 +53,8 @@ class Repository:
     ssh: bool = False
     options: tuple[str, ...] = ()
 
-    def file(self, what: str) -> str:
-        return os.path.join(self.folder, f"{self.name}.{what}")
+    def file(self, kind: str) -> str:
+        return os.path.join(self.folder, f"{self.name}.{kind}")
 
     def environment(self, as_values: bool = False) -> dict[str, str]:
         """Return the environment of restic, which only its user and root can read.
@@ -88,25 +86,25 @@ class Repository:
         return found
 
     def ssh_command(self) -> str:
-        """Return an ssh command that asks nobody, trusts the given keys alone, and ends when the line is dead."""
+        """Return the command of ssh: it asks no question, trusts only the given keys, and ends when the connection is dead."""
         with open(self.file("address"), encoding="utf-8") as file:
             target, port = parse_sftp(file.read().strip())
-        known = self.file("known_hosts")
-        words = ["ssh", target, "-p", port, "-i", self.file("ssh_key"), "-F", "none"]
+        known_hosts = self.file("known_hosts")
+        command = ["ssh", target, "-p", port, "-i", self.file("ssh_key"), "-F", "none"]
         for option in (
             "BatchMode=yes",
             "IdentitiesOnly=yes",
-            f"UserKnownHostsFile={known}",
+            f"UserKnownHostsFile={known_hosts}",
             "StrictHostKeyChecking=yes",
             "ServerAliveInterval=60",
             "ServerAliveCountMax=4",
         ):
-            words += ["-o", option]
-        return " ".join([*words, "-s", "sftp"])
+            command += ["-o", option]
+        return " ".join([*command, "-s", "sftp"])
 
 
 def parse_sftp(address: str) -> tuple[str, str]:
-    """Return user and host of an sftp address (`user@host`), and its port; nothing for another address."""
+    """Return login and host (`user@host`) and port of an address of sftp; empty for another address."""
     found = _SFTP_URL.fullmatch(address) or _SFTP_SHORT.fullmatch(address)
     if not found:
         return "", ""
@@ -118,7 +116,7 @@ def parse_sftp(address: str) -> tuple[str, str]:
 class Restic:
     """restic on one repository, under one user's cache.
 
-    :param user: whom root runs it as, with the rights of `rights`: who owns the files of a repository on this machine.
+    :param user: the user that root runs it as, with the capabilities in `rights`: the owner of a repository on this machine.
     """
 
     def __init__(
@@ -135,18 +133,18 @@ class Restic:
         return self.version >= SINCE[feature]
 
     def command(self, *arguments: str, retry_lock_s: int = 0) -> list[str]:
-        words = [*self._as_owner(), self.program, *self.repository.arguments()]
-        words += ["--cache-dir", self.cache] if self.cache else ["--no-cache"]
+        command = [*self._as_owner(), self.program, *self.repository.arguments()]
+        command += ["--cache-dir", self.cache] if self.cache else ["--no-cache"]
         if retry_lock_s and self.has("retry_lock"):
-            words += ["--retry-lock", f"{retry_lock_s}s"]
-        return [*words, *arguments]
+            command += ["--retry-lock", f"{retry_lock_s}s"]
+        return [*command, *arguments]
 
     def _as_owner(self) -> list[str]:
         if not self.user:
             return []
         rights = ",".join(f"+{right}" for right in self.rights)
-        words = ["setpriv", f"--reuid={self.user}", f"--regid={pwd.getpwnam(self.user).pw_gid}", "--init-groups"]
-        return [*words, f"--inh-caps={rights}", f"--ambient-caps={rights}", "--"]
+        command = ["setpriv", f"--reuid={self.user}", f"--regid={pwd.getpwnam(self.user).pw_gid}", "--init-groups"]
+        return [*command, f"--inh-caps={rights}", f"--ambient-caps={rights}", "--"]
 
     def environment(self) -> dict[str, str]:
         kept = {
@@ -178,12 +176,12 @@ class Restic:
         :param feed: writes to stdin, and says whether that was all; if not, restic is ended before it could save anything.
         """
         if feed and not self.has("retry_lock"):
-            # What is told only once waits before it is told.
+            # The input exists only once: wait for the lock before it begins.
             self.run("cat", "config", retry_lock_s=retry_lock_s, timeout_s=timeout_s)
         limit = time.monotonic() + retry_lock_s
         while True:
-            words = self.command(*arguments, retry_lock_s=retry_lock_s)
-            done = self._run_once(words, timeout_s, on_line, on_block, feed, cwd, pass_fds)
+            command = self.command(*arguments, retry_lock_s=retry_lock_s)
+            done = self._run_once(command, timeout_s, on_line, on_block, feed, cwd, pass_fds)
             if self.has("retry_lock") or feed or time.monotonic() >= limit or judge(done).kind != LOCKED:
                 return done
             time.sleep(min(_AGAIN_S, max(0.1, limit - time.monotonic())))
@@ -198,7 +196,7 @@ class Restic:
         cwd: str | None,
         pass_fds: t.Sequence[int],
     ) -> Done:
-        # There is no module whose run_command could be used, and it could not tell progress.
+        # There is no module whose run_command could be used, and it cannot report progress.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
             command,
             stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
@@ -226,7 +224,7 @@ class Restic:
             end(child)  # it would wait for a minute to take its lock away from where nobody answers
 
         stdout, stderr = t.cast("t.IO[bytes]", child.stdout), t.cast("t.IO[bytes]", child.stderr)
-        # What restic has said is taken whole, however slow its taker is. Its ssh may hold stderr open after restic's end.
+        # All output of restic is read, however slow the callback is. Its ssh may keep stderr open after restic has ended.
         readers = {
             _Reader(_blocks(stdout), on_block) if on_block else _Reader(_lines(stdout), on_line or out.append): None,
             _Reader(_lines(stderr), keep): _PATIENCE_S,
@@ -257,7 +255,7 @@ class Restic:
 
 
 def as_user(user: str) -> dict[str, t.Any]:
-    """Return the arguments of Popen for running a program as another user."""
+    """Return the arguments of Popen that run a program as another user."""
     return (
         {
             "user": user,
@@ -270,7 +268,7 @@ def as_user(user: str) -> dict[str, t.Any]:
 
 
 def end(child: subprocess.Popen[bytes], patience_s: float = _PATIENCE_S) -> None:
-    """End a program, and not leave before it is gone."""
+    """End a program, and wait until it is gone."""
     child.terminate()
     try:
         child.wait(patience_s)
@@ -280,20 +278,20 @@ def end(child: subprocess.Popen[bytes], patience_s: float = _PATIENCE_S) -> None
 
 
 def end_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill a command that leads a group of its own, and all that it has started."""
+    """Kill a command that leads its own process group, with all its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 
 
 class _Reader(threading.Thread):
-    """Gives pieces of a stream to who takes them, and reads on to its end when that has failed: restic waits for who does not read."""
+    """Passes pieces of a stream to a callback, and reads on to the end when that fails: restic would wait for its reader."""
 
     def __init__(self, pieces: t.Iterator[t.Any], take: t.Callable[[t.Any], None]) -> None:
         super().__init__(daemon=True)
         self._pieces = pieces
         self._take = take
-        # Raised by who waits for restic's end: in a thread nobody hears of it.
+        # The thread that waits for restic raises it: an exception in this thread would be lost.
         self.problem: BaseException | None = None
 
     def run(self) -> None:
@@ -321,7 +319,7 @@ def _blocks(stream: t.IO[bytes]) -> t.Iterator[bytes]:
 
 
 def probe(restic: Restic, timeout_s: float = 30) -> tuple[Outcome, str]:
-    """Return whether the repository exists and takes the password, and its id. Nothing changes, not even a lock.
+    """Return whether the repository exists and takes the password, and its id. Nothing is changed, not even a lock.
 
     restic from 0.17 on tries to reach a server for a quarter of an hour: here that ends after `timeout_s`.
     """
@@ -332,4 +330,4 @@ def probe(restic: Restic, timeout_s: float = 30) -> tuple[Outcome, str]:
     try:
         return outcome, str(json.loads(done.out)["id"])
     except (ValueError, KeyError):
-        return Outcome(FAILED, "restic told no id"), ""
+        return Outcome(FAILED, "restic reported no id"), ""

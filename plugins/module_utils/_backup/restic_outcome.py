@@ -2,12 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""restic as a program: the features of its versions, and the meaning of its exit.
 
-"""restic as a program: what its versions can do, and what its end means.
-
-Debian 12 has 0.14, Debian 13 has 0.18, and a pinned release may be newer: what differs stands in SINCE and in the rules of `judge`,
-and nowhere else.
+Debian 12 has 0.14, Debian 13 has 0.18, and a pinned release may be newer: the differences are only in SINCE and in the rules of `judge`.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ SINCE: dict[str, tuple[int, ...]] = {
     "overwrite": (0, 17),
 }
 
-# What the end of a run means. Everything but OK is a failure, and is told with its remedy.
+# The kinds of outcomes. Every kind but OK is a failure, and is reported with its remedy.
 OK = "ok"
 PARTIAL = "partial"
 MISSING = "missing"
@@ -54,7 +51,7 @@ REMEDIES: dict[str, str] = {
     FAILED: "look at the unit's journal",
 }
 
-# Codes that say it themselves, from SINCE["exit_codes"] on.
+# Exit codes with a meaning of their own, from SINCE["exit_codes"] on.
 _CODES = {3: PARTIAL, 10: MISSING, 11: LOCKED, 12: WRONG_PASSWORD, 130: CANCELLED}
 
 _MISSING = (
@@ -63,7 +60,7 @@ _MISSING = (
     r"|<config/>\) returned error, retrying after \S+: .*The specified bucket does not exist"
 )
 
-# Before, and for what has no code: words on stderr, the first that fits. `Is there a repository` alone says nothing: it follows
+# Before, and for what has no code: message on stderr, the first that fits. `Is there a repository` alone says nothing: it follows
 # a refused connection as well. So a repository is missing only where a place that answered has said so.
 _WORDS = (
     (WRONG_PASSWORD, r"wrong password or no key found"),
@@ -88,10 +85,10 @@ _WORDS = (
 
 
 class Outcome(t.NamedTuple):
-    """What a run of restic came to."""
+    """The meaning of a run's end."""
 
     kind: str
-    words: str
+    message: str
 
     @property
     def ok(self) -> bool:
@@ -103,7 +100,7 @@ class Outcome(t.NamedTuple):
 
 
 class Done(t.NamedTuple):
-    """What restic left behind."""
+    """The exit status and the output of restic."""
 
     rc: int
     out: str
@@ -113,13 +110,13 @@ class Done(t.NamedTuple):
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """Return the version in the output of `restic version`; nothing where there is none."""
+    """Return the version in the output of `restic version`; empty if there is none."""
     found = re.match(r"restic (\d+(?:\.\d+)*)", text)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def nanoseconds(text: str) -> int:
-    """Return a time of restic, such as 2026-11-22T16:54:23.367991635+01:00, since the epoch; -1 for no time."""
+    """Convert a time of restic, such as 2026-11-22T16:54:23.367991635+01:00, to nanoseconds since the epoch; -1 if it is none."""
     found = re.fullmatch(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
     if not found:
         return -1
@@ -144,29 +141,29 @@ def messages(err: str) -> list[dict[str, t.Any]]:
 
 
 def plain(err: str) -> str:
-    """Return stderr as a person reads it."""
+    """Return stderr as plain text."""
     lines = []
     for line in err.splitlines():
         text = line.replace("\x1b[2K", "").strip()
         if text.startswith("{"):
             try:
-                told = json.loads(text)
+                data = json.loads(text)
             except ValueError:
-                told = {}
-            error = told.get("error")
-            text = str(told.get("message") or (error.get("message") if isinstance(error, dict) else "") or text)
+                data = {}
+            error = data.get("error")
+            text = str(data.get("message") or (error.get("message") if isinstance(error, dict) else "") or text)
         if text:
             lines.append(text)
     return "\n".join(lines)
 
 
 def judge(done: Done) -> Outcome:
-    """Say what the end of a run means. The codes and the words of all versions are told apart by themselves: none has two meanings."""
+    """Return the meaning of a run's end. Codes and messages of all versions are handled together: none has two meanings."""
     text = plain(done.err)
-    # What happened on the way is told before how it ended.
+    # Messages about single errors come before the one about the end.
     lines = [line for line in text.splitlines() if not line.startswith("Is there a repository")]
     fatal = [line for line in lines if line.startswith("Fatal:")]
-    words = (fatal or lines or [f"restic ended with {done.rc}"])[-1][:400]
+    message = (fatal or lines or [f"restic ended with {done.rc}"])[-1][:400]
     if done.rc == 0:
         # restic 0.18 ends well when a server that only appends has kept what `forget` was to remove.
         refused = [line for line in lines if line.startswith("unable to remove")]
@@ -177,15 +174,15 @@ def judge(done: Done) -> Outcome:
         waited = [line for line in lines if "retrying after" in line]
         # restic tries again for a quarter of an hour, also what will not do: why, it says each time.
         kinds = [kind for kind, pattern in _WORDS if waited and re.search(pattern, waited[-1])]
-        return Outcome(kinds[0], waited[-1][:400]) if kinds else Outcome(TIMEOUT, words)
+        return Outcome(kinds[0], waited[-1][:400]) if kinds else Outcome(TIMEOUT, message)
     # "Does not exist" is as well what follows from a connection that was cut while it was opened.
     if done.rc in _CODES and (done.rc != 10 or re.search(_MISSING, text)):
-        return Outcome(_CODES[done.rc], words)
+        return Outcome(_CODES[done.rc], message)
     if done.rc in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL):
         return Outcome(CANCELLED, f"restic was ended by signal {-done.rc}")
     for kind, pattern in _WORDS:
         found = re.search(pattern, text)
         if found:
-            line = next((line for line in lines if found[0].splitlines()[0] in line), words)
+            line = next((line for line in lines if found[0].splitlines()[0] in line), message)
             return Outcome(kind, line[:400])
-    return Outcome(FAILED, words)
+    return Outcome(FAILED, message)

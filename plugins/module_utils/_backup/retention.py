@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What keeps a repository fit: old snapshots let go, room freed, and all data read once in so many checks."""
+"""Maintenance of a repository: forget old snapshots, free room, and read all data in a number of checks."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ _DAYS = {"y": 365, "m": 28, "d": 1, "h": 1 / 24}
 
 
 class Snapshot(t.NamedTuple):
-    """A snapshot, as far as anybody here asks."""
+    """The attributes of a snapshot that are used here."""
 
     id: str
     time: float
@@ -42,9 +40,9 @@ class Snapshot(t.NamedTuple):
 
 
 def parse_snapshots(text: str) -> list[Snapshot]:
-    """Parse restic's list of snapshots.
+    """Parse the output of `restic snapshots --json`; oldest first.
 
-    :raises ValueError: it is not what restic tells.
+    :raises ValueError: it is no list of snapshots.
     """
     try:
         found = [
@@ -58,34 +56,35 @@ def parse_snapshots(text: str) -> list[Snapshot]:
             for row in json.loads(text or "null") or []
         ]
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"restic tells snapshots in another way: {error!r}") from error
+        raise ValueError(f"restic lists snapshots in another format: {error!r}") from error
     return sorted(found, key=lambda row: row.time)
 
 
 def snapshots(restic: Restic, *filters: str) -> tuple[Outcome, list[Snapshot]]:
-    """Return the snapshots, oldest first."""
+    """Return the outcome and the snapshots, oldest first."""
     done = restic.run("snapshots", "--json", "--no-lock", *filters, timeout_s=_LIST_S)
     outcome = judge(done)
     return outcome, parse_snapshots(done.out) if outcome.ok else []
 
 
 def exclusively(config: Config, restic: Restic, *arguments: str) -> Done:
-    """Run what needs the repository alone. A lock of a crashed program is removed first; that of a running one is waited for."""
+    """Run what needs the repository for itself, after removing stale locks; a live lock is waited for."""
     restic.run("unlock", timeout_s=_LIST_S)
     return restic.run(*arguments, retry_lock_s=config.retry_lock_s)
 
 
 def keep(retention: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the options of restic that keep snapshots."""
     return [word for name in KEEP if retention.get(name) for word in (f"--keep-{name}", str(retention[name]))]
 
 
 def within_s(text: str) -> float:
-    """Return `2y5m7d3h` in seconds."""
+    """Return the length of a time such as `2y5m7d3h`, in seconds."""
     return sum(int(count) * _DAYS[unit] for count, unit in re.findall(r"(\d+)([ymdh])", text)) * 24 * states.HOUR_S
 
 
 def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> list[Snapshot]:
-    """Return snapshots that went only because none followed them for longer than `within`.
+    """Return the snapshots that would go only because the next one is more than `within` later.
 
     restic reckons `within` back from the newest snapshot: one that was made while the clock was years ahead, or after a long time in
     which the machine was off, would let all others go. Rules by the calendar count snapshots, so such a gap is nothing to them.
@@ -100,7 +99,7 @@ def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> 
 
 
 def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
-    """Let old snapshots go, each kind by itself.
+    """Forget old snapshots, each kind by itself.
 
     They are chosen by the host and the tags that the role sets and nobody changes, so that another path or tag makes no group of which
     nothing ever expires. With a snapshot from the future nothing goes, nor of a kind with a gap: what is "the last 30 days" would be
@@ -108,7 +107,7 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
     """
     outcome, found = snapshots(restic, "--host", job.host, "--tag", job.tag)
     if not outcome.ok:
-        return {"kind": outcome.kind, "words": outcome.words}
+        return {"kind": outcome.kind, "words": outcome.message}
     ahead = [row for row in found if row.time > now + states.HOUR_S]
     if ahead:
         return {
@@ -118,13 +117,13 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
     if not found:
         return {"kind": states.NOTHING, "words": "there is no snapshot of the job"}
     removed, gaps = 0, []
-    # Those that are there, not those that the job has now: it may have lost a dump, or be another host's.
+    # The parts in the repository, not those of the job: a dump may have been removed, or the job be another host's.
     for part in sorted({tag for row in found for tag in row.tags if tag.startswith(PART)}):
         older = before_gap(job.retention, [row for row in found if part in row.tags])
         if older:
             gaps.append(f"{len(older)} of {part} up to {older[-1].id[:8]} of {_day(older[-1].time)}")
             continue
-        words = [
+        arguments = [
             "forget",
             "--json",
             "--host",
@@ -135,18 +134,18 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
             "host",
             *keep(job.retention),
         ]
-        done = exclusively(config, restic, *words)
+        done = exclusively(config, restic, *arguments)
         outcome = judge(done)
         if not outcome.ok:
-            return {"kind": outcome.kind, "words": f"{part}: {outcome.words}", "removed": removed}
+            return {"kind": outcome.kind, "words": f"{part}: {outcome.message}", "removed": removed}
         try:
             removed += sum(len(group.get("remove") or []) for group in json.loads(done.out or "[]") or [])
         except ValueError:
             continue
     result: Result = {"kind": OK, "words": "", "removed": removed, "snapshots": len(found) - removed}
     if gaps:
-        told = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
-        result.update(kind=states.GAP, words=told)
+        message = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
+        result.update(kind=states.GAP, words=message)
     return result
 
 
@@ -156,20 +155,20 @@ def _day(moment: float) -> str:
 
 def prune(config: Config, restic: Restic) -> Result:
     outcome = judge(exclusively(config, restic, "prune"))
-    return {"kind": outcome.kind, "words": outcome.words}
+    return {"kind": outcome.kind, "words": outcome.message}
 
 
 def check(config: Config, restic: Restic, before: t.Mapping[str, t.Any]) -> Result:
-    """Check the repository and read one part of its data, the next one after each success: all of it is read in so many checks."""
+    """Check the repository and read one part of its data, the next part after each success."""
     parts = max(1, config.check_parts)
     part = (int(before.get("next_part") or 1) - 1) % parts + 1
     outcome = judge(exclusively(config, restic, "check", f"--read-data-subset={part}/{parts}"))
-    result: Result = {"kind": outcome.kind, "words": outcome.words, "part": part, "parts": parts}
+    result: Result = {"kind": outcome.kind, "words": outcome.message, "part": part, "parts": parts}
     return {**result, "next_part": part % parts + 1} if outcome.ok else result
 
 
 def timed(work: t.Callable[[], Result]) -> Result:
-    """Return the result of some work, and its seconds."""
+    """Run some work; return its result with its times and an exit code."""
     started, clock = time.time(), time.monotonic()
     result = work()
     return {

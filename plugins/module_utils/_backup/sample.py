@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What files are, by content and by everything that a bad backup loses: owner, mode, capabilities, ACLs, attributes, hard links.
+"""Descriptions of files, with everything that a bad backup loses: owner, mode, capabilities, ACLs, attributes, hard links.
 
 A list of some files is made right after a backup; the drill restores these and compares. A file that has changed since the backup
 looked at it is not put on the list, so that a difference is always a loss.
@@ -26,9 +24,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
 ALWAYS = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/fstab", "/etc/machine-id")
 LARGEST = 256 << 20  # bytes of a file that is drawn by lot
 LIMIT = 1 << 30  # bytes of all that are drawn
-# What is seldom comes first; of large files one alone, where there is nothing else.
+# Rare kinds come first; a large file is drawn only if there is no other.
 _KINDS = ("attributes", "links", "other", "sparse", "plain", "large")
-_SPECIAL = 20  # how many files of each kind that is seldom: with attributes, with hard links, sparse, neither file nor directory
+_SPECIAL = 20  # how many files of each rare kind: with attributes, with hard links, sparse, neither file nor directory
 
 Described = dict[str, t.Any]
 
@@ -39,7 +37,7 @@ def describe(path: str, content: bool = True) -> Described:
     :raises OSError: it cannot be read.
     """
     found = os.lstat(path)
-    told: Described = {
+    facts: Described = {
         "type": stat.S_IFMT(found.st_mode),
         "mode": stat.S_IMODE(found.st_mode),
         "uid": found.st_uid,
@@ -48,18 +46,18 @@ def describe(path: str, content: bool = True) -> Described:
         "attributes": _attributes(path),
     }
     if stat.S_ISREG(found.st_mode):
-        told["size"] = found.st_size
+        facts["size"] = found.st_size
         if content:
-            told["sha256"] = _digest(path, found)
+            facts["sha256"] = _digest(path, found)
     elif stat.S_ISLNK(found.st_mode):
-        told["target"] = os.readlink(path)
+        facts["target"] = os.readlink(path)
     elif stat.S_ISBLK(found.st_mode) or stat.S_ISCHR(found.st_mode):
-        told["device"] = found.st_rdev
-    return told
+        facts["device"] = found.st_rdev
+    return facts
 
 
 def _attributes(path: str) -> dict[str, str]:
-    """Return the extended attributes, and with them capabilities and ACLs."""
+    """Return the extended attributes, which include capabilities and ACLs."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
         return {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in sorted(names)}
@@ -67,15 +65,15 @@ def _attributes(path: str) -> dict[str, str]:
         return {}
 
 
-def _digest(path: str, seen: os.stat_result) -> str:
-    """Return the digest of the very file that was described: another user may have replaced it by a FIFO or a link.
+def _digest(path: str, described: os.stat_result) -> str:
+    """Return the SHA-256 of the file that was described; another user may have replaced it by a FIFO or a link.
 
     :raises OSError: it is another one now.
     """
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         now = os.fstat(file.fileno())
-        if (now.st_dev, now.st_ino, stat.S_IFMT(now.st_mode)) != (seen.st_dev, seen.st_ino, stat.S_IFREG):
+        if (now.st_dev, now.st_ino, stat.S_IFMT(now.st_mode)) != (described.st_dev, described.st_ino, stat.S_IFREG):
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
@@ -83,9 +81,9 @@ def _digest(path: str, seen: os.stat_result) -> str:
 
 
 def differences(before: Described, after: Described) -> list[str]:
-    """Return what a restored file lacks, as text."""
+    """Return what a restored file lacks, as messages."""
     found = []
-    for key, words in (
+    for key, message in (
         ("type", "is of another kind"),
         ("sha256", "has another content"),
         ("size", "has another size"),
@@ -97,12 +95,12 @@ def differences(before: Described, after: Described) -> list[str]:
         ("mtime", "has another time"),
     ):
         if before.get(key) != after.get(key):
-            known = (
+            details = (
                 f": {_show(key, after.get(key))}, not {_show(key, before.get(key))}"
                 if key in ("mode", "uid", "gid", "size")
                 else ""
             )
-            found.append(words + known)
+            found.append(message + details)
     for name in sorted({*before["attributes"], *after["attributes"]}):
         if before["attributes"].get(name) != after["attributes"].get(name):
             kind = {
@@ -119,7 +117,7 @@ def _show(key: str, value: t.Any) -> str:
 
 
 class Sampler:
-    """Draws files while the list of a snapshot goes by: some by lot, those that are seldom rather than others."""
+    """Draws files from the list of a snapshot: at random, and rare kinds first."""
 
     def __init__(self, wanted: int, always: t.Iterable[str] = (), seed: int | None = None) -> None:
         self.wanted = wanted
@@ -128,13 +126,13 @@ class Sampler:
         self.seen = dict.fromkeys(self.drawn, 0)
         self.named: list[str] = []
         self.met: set[str] = set()  # of those that are always on the list
-        self.directories: set[str] = set()  # of those, too: whoever restored one would restore all below it
+        self.directories: set[str] = set()  # of those that are directories: to restore one would restore all below it
         self.linked: dict[tuple[int, int], list[str]] = {}
         self.total = 0
         self._random = random.Random(seed)  # noqa: S311 - a lot, no secret
 
     def take(self, line: str) -> None:
-        """Take a line of `restic ls --json`."""
+        """Read a line of `restic ls --json`."""
         if '"struct_type":"node"' not in line and '"message_type":"node"' not in line:
             return
         node = json.loads(line)
@@ -189,9 +187,9 @@ class Sampler:
                 drawn[place] = path
 
     def files(self, limit_bytes: int = LIMIT) -> dict[str, Described]:
-        """Return the list of drawn files with their description. `links` names the other names of the same file."""
+        """Return the list of drawn files. `links` names other names of the same file."""
         found: dict[str, Described] = {}
-        left = limit_bytes
+        remaining = limit_bytes
         names = [*self.named, *(path for kind in _KINDS for path in self.drawn[kind])]
         same = {paths[0]: paths for paths in self.linked.values() if len(paths) > 1}
         for path in names:
@@ -199,27 +197,27 @@ class Sampler:
                 break
             try:
                 before = os.lstat(path)
-                if stat.S_ISREG(before.st_mode) and before.st_size > left and path not in self.always:
+                if stat.S_ISREG(before.st_mode) and before.st_size > remaining and path not in self.always:
                     continue
-                told = describe(path)
+                description = describe(path)
                 after = os.lstat(path)
             except OSError:
                 continue
-            # It has changed while it was read: what the snapshot has is not known.
+            # It changed while it was read: what the snapshot contains is not known.
             if (before.st_ctime_ns, before.st_size) != (after.st_ctime_ns, after.st_size):
                 continue
-            left -= told.get("size", 0)
-            found[path] = {**told, "links": same[path][1:4]} if path in same else told
+            remaining -= description.get("size", 0)
+            found[path] = {**description, "links": same[path][1:4]} if path in same else description
         return found
 
 
 def unchanged(node: t.Mapping[str, t.Any], found: os.stat_result) -> bool:
-    """Return whether a file is as it was at the backup; only the time of reading may differ."""
+    """Return whether a file is as the backup read it; only its access time may differ."""
     return node.get("size", 0) in (0, found.st_size) and nanoseconds(node.get("ctime", "")) == found.st_ctime_ns
 
 
 def compare(wanted: t.Mapping[str, Described], root: str) -> list[str]:
-    """Return what restored files below a directory lack."""
+    """Return the differences of restored files below a directory."""
     lost = []
     for path, before in wanted.items():
         place = root + path
@@ -228,7 +226,7 @@ def compare(wanted: t.Mapping[str, Described], root: str) -> list[str]:
         except OSError as error:
             lost.append(f"{path} is not there ({error.strerror})")
             continue
-        lost += [f"{path} {words}" for words in differences(before, after)]
+        lost += [f"{path} {message}" for message in differences(before, after)]
         for other in before.get("links", []):
             if not (os.path.lexists(root + other) and os.path.samefile(place, root + other)):
                 lost.append(f"{path} and {other} are no longer one file")

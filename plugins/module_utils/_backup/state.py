@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The results of runs: a state for each job and repository, metrics for Prometheus, and findings with a remedy.
 
-"""What the runs have left: a state for each job and repository, metrics for Prometheus, and findings with their remedy.
-
-A state is a small file of JSON that anybody may read, `/var/lib/rigwright_backup/<verb>-<subject>.json`. Root writes it, when the unit
-has ended in whatever way; the unit's own user cannot.
+A state is a small file of JSON that all users can read, `/var/lib/rigwright_backup/<verb>-<subject>.json`. Root writes it when the
+unit has ended; the unit's own user cannot.
 """
 
 from __future__ import annotations
@@ -57,17 +55,18 @@ OWN_REMEDIES = {
 }
 
 HOUR_S = 3600
-# How old the last success may be before it is told, in hours; backup_max_age_h changes them.
+# The maximum age of the last success in hours; backup_max_age_h changes them.
 MAX_AGE_H = {RUN: 36, FORGET: 24 * 15, PRUNE: 24 * 45, CHECK: 24 * 15, DRILL: 24 * 45}
 
 
 def remedy(kind: str, job: str = "JOB", repository: str = "REPOSITORY") -> str:
-    words = OWN_REMEDIES.get(kind) or REMEDIES.get(kind) or REMEDIES["failed"]
-    return words.replace("JOB", job).replace("REPOSITORY", repository)
+    """Return the remedy of a kind of result."""
+    text = OWN_REMEDIES.get(kind) or REMEDIES.get(kind) or REMEDIES["failed"]
+    return text.replace("JOB", job).replace("REPOSITORY", repository)
 
 
 def read_json(path: str) -> dict[str, t.Any]:
-    """Read a file of JSON; nothing where it is missing or damaged."""
+    """Return the content of a file; empty where it is missing or damaged."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             found = json.load(file)
@@ -84,13 +83,13 @@ def path_of(place: Place, verb: str, subject: str) -> str:
     return os.path.join(place.state, f"{verb}-{subject}.json")
 
 
-def list_of(place: Place, what: str, job: str) -> str:
-    """Return the list that a drill compares with, of files (`sample`) or of `dumps`."""
-    return os.path.join(place.state, f"{what}-{job}.json")
+def list_of(place: Place, kind: str, job: str) -> str:
+    """Return the path of the list that a drill compares with, of files (`sample`) or of `dumps`."""
+    return os.path.join(place.state, f"{kind}-{job}.json")
 
 
 def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
-    """Return what has to run regularly on this host."""
+    """Yield what should run regularly on this host, by verb and subject."""
     for job in config.jobs.values():
         only_appends = config.repositories[job.repository].append_only
         if job.paths or job.dumps:
@@ -110,7 +109,7 @@ def read_states(config: Config, place: Place) -> dict[tuple[str, str], dict[str,
 
 
 def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: float) -> dict[str, t.Any]:
-    """Return the state after a run. Values that only a success has stay from the run before."""
+    """Merge the result of a run into the state. What only a success reports stays from the run before."""
     kept = {
         key: before[key]
         for key in ("last_success", "snapshot", "snapshots", "mounts", "next_part", "unchanged_since")
@@ -134,7 +133,7 @@ def save(
     """
     os.makedirs(place.state, exist_ok=True)
     with open(os.path.join(place.state, ".lock"), "w", encoding="utf-8") as lock:
-        # Two units that end at once would each write metrics without the other.
+        # Two units that end at once would each write metrics without those of the other.
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = path_of(place, verb, subject)
         state = merge(read_json(path), result, ended)
@@ -159,8 +158,8 @@ _METRICS = (
         "unchanged_since",
         "Since when runs have added nothing; the last run, if it has",
     ),
-    ("last_forget_success_timestamp_seconds", FORGET, "last_success", "When old snapshots were last let go"),
-    ("forget_exit_code", FORGET, "exit_code", "0: the last time old snapshots were let go"),
+    ("last_forget_success_timestamp_seconds", FORGET, "last_success", "When old snapshots were last forgotten"),
+    ("forget_exit_code", FORGET, "exit_code", "0: the last time old snapshots were forgotten"),
     ("last_drill_success_timestamp_seconds", DRILL, "last_success", "When files were last restored and compared"),
     ("drill_exit_code", DRILL, "exit_code", "0: the last drill found all files as they were"),
     ("drill_files", DRILL, "files", "Files that the last drill compared"),
@@ -177,9 +176,9 @@ _METRICS = (
 
 
 def metrics(states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]]) -> str:
-    """For Prometheus' textfile collector. What is not known has no value, never 0; who has never succeeded has been so since 1970."""
+    """Return the metrics for Prometheus' textfile collector. An unknown value is left out, never 0; no success counts as 1970."""
     lines = []
-    for name, wanted, key, words in _METRICS:
+    for name, wanted, key, description in _METRICS:
         rows = []
         for (verb, subject), state in sorted(states.items()):
             if verb != wanted:
@@ -190,28 +189,28 @@ def metrics(states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]]) -> str:
                 rows.append(f'rigwright_backup_{name}{{{label}="{subject}"}} {value}')
         if rows:
             full = f"rigwright_backup_{name}"
-            lines += [f"# HELP {full} {words}", f"# TYPE {full} gauge", *rows]
+            lines += [f"# HELP {full} {description}", f"# TYPE {full} gauge", *rows]
     return "\n".join(lines) + "\n"
 
 
 _DONE = {
     RUN: "backed up",
-    FORGET: "old snapshots let go",
+    FORGET: "old snapshots forgotten",
     PRUNE: "room freed",
     CHECK: "checked",
     DRILL: "restored and compared",
 }
 
 
-# What a good backup may lack beside it, and what to do.
-_BESIDE = {
+# What a good backup may lack, and the remedy.
+_EXTRAS = {
     "manifest": "see docs/bare_metal.md; without it only files can be restored",
-    "sample": "run the job once more; where it is told again, check the repository",
+    "sample": "run the job once more; if the message comes again, check the repository",
 }
 
 
 def oldest_h(config: Config, verb: str, subject: str) -> int:
-    """Return the allowed age of the last success in hours; 0 for what has no timer, and may be of any age."""
+    """Return the maximum age of the last success in hours; 0 for what has no timer, and can be of any age."""
     if not config.schedule(verb, subject):
         return 0
     own = config.jobs[subject].max_age_h if verb == RUN else 0
@@ -221,11 +220,11 @@ def oldest_h(config: Config, verb: str, subject: str) -> int:
 def findings(
     config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float, configured: float = 0
 ) -> list[dict[str, str]]:
-    """Return the findings, worst first: how the last run ended, and the age of the last success.
+    """Return the findings: how the last run ended, and how old the last success is.
 
     :param configured: when the configuration was last changed, in seconds since 1970. What has failed before that is to be tried again.
     """
-    told = []
+    rows = []
     for (verb, subject), state in states.items():
         limit_h = oldest_h(config, verb, subject)
         command = f"rigwright-backup {verb} {subject}"
@@ -246,7 +245,7 @@ def findings(
                     remedy=f"run it again: `{command}`",
                 )
         elif last is None:
-            # The first backup should not wait; what follows from it may wait for its timer.
+            # The first backup should not wait for its timer; other runs may.
             waiting = "warn" if verb == RUN and limit_h else "skip"
             found.update(
                 status=waiting if not limit_h or now - configured <= limit_h * HOUR_S else "fail",
@@ -262,20 +261,20 @@ def findings(
             found.update(evidence=f"{_DONE[verb]} {int((now - last) // HOUR_S)} h ago{_details(verb, state)}")
         if kind not in (None, OK) and last is not None:
             found["evidence"] += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
-        told.append(found)
-        told += [
-            {"id": f"backup.{what}.{subject}", "status": "warn", "evidence": str(state[what]), "remedy": words}
-            for what, words in _BESIDE.items()
-            if state.get(what)
+        rows.append(found)
+        rows += [
+            {"id": f"backup.{extra}.{subject}", "status": "warn", "evidence": str(state[extra]), "remedy": advice}
+            for extra, advice in _EXTRAS.items()
+            if state.get(extra)
         ]
-    return told
+    return rows
 
 
 def _details(verb: str, state: t.Mapping[str, t.Any]) -> str:
     if verb == RUN:
         counted = (("snapshots", "snapshots"), ("vanished", "files vanished while they were read"))
-        known = [f", {state[key]} {words}" for key, words in counted if state.get(key)]
-        return "".join(known)
+        counts = [f", {state[key]} {label}" for key, label in counted if state.get(key)]
+        return "".join(counts)
     if verb == DRILL and state.get("files") is not None:
         return f", {state['files']} files and {state.get('dumps', 0)} dumps as they were"
     if verb == CHECK and state.get("part"):

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""How the backups of this machine are, as findings: what the runs have left, and what nobody but the host itself can tell."""
+"""The state of the backups of this machine, as findings: the results of the runs, and facts that only the host has."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import read_fstab
 
-Row = dict[str, str]
 Call = t.Callable[..., "tuple[int, str]"]
 
 
@@ -27,8 +25,8 @@ def unit_of(verb: str, subject: str) -> str:
     return f"rigwright-backup-{verb}-{subject}.service"
 
 
-def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list[Row]:
-    """Return the findings of this host.
+def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list[Finding]:
+    """Return all findings.
 
     :param call: runs a command, and gives its status and output.
     :param with_probe: whether the repositories are opened, too.
@@ -46,22 +44,19 @@ def configured(place: Place) -> float:
     return max(os.stat(path).st_mtime for path in paths)
 
 
-def timers(config: Config, call: Call) -> t.Iterator[Row]:
-    """Return findings for timers that exist and do not run."""
+def timers(config: Config, call: Call) -> t.Iterator[Finding]:
+    """Yield the timers that exist and do not run."""
     for verb, subject in states.subjects(config):
         timer = unit_of(verb, subject).replace(".service", ".timer")
         shown = call("systemctl", "show", "--property=ActiveState,LoadState", "--value", timer)[1].split()
         if "masked" in shown or ("loaded" in shown and "active" not in shown):
-            yield {
-                "id": f"backup.timer.{verb}.{subject}",
-                "status": "fail",
-                "evidence": f"{timer} is {' '.join(shown)}",
-                "remedy": "run the role backup again",
-            }
+            yield finding(
+                f"backup.timer.{verb}.{subject}", "fail", f"{timer} is {' '.join(shown)}", "run the role backup again"
+            )
 
 
-def strays(config: Config, place: Place) -> t.Iterator[Row]:
-    """Return findings for jobs that ran and are no longer declared: their snapshots stay for ever."""
+def strays(config: Config, place: Place) -> t.Iterator[Finding]:
+    """Yield the jobs that have run and are no longer in backup_jobs: their snapshots stay forever."""
     try:
         names = sorted(os.listdir(place.state))
     except OSError:
@@ -69,33 +64,31 @@ def strays(config: Config, place: Place) -> t.Iterator[Row]:
     for name in names:
         job = name[len("run-") : -len(".json")]
         if name.startswith("run-") and name.endswith(".json") and job not in config.jobs:
-            yield {
-                "id": f"backup.gone.{job}",
-                "status": "warn",
-                "evidence": f"{job} is no longer in backup_jobs: what it has backed up stays, and nothing lets it go",
-                "remedy": f"when it may go: `rigwright-backup restic REPOSITORY forget --tag job:{job} --keep-monthly 12`;"
+            yield finding(
+                f"backup.gone.{job}",
+                "warn",
+                f"{job} is no longer in backup_jobs: its snapshots stay, and nothing removes them",
+                f"when it may go: `rigwright-backup restic REPOSITORY forget --tag job:{job} --keep-monthly 12`;"
                 f" then remove {place.state}/*-{job}.json",
-            }
+            )
 
 
-def unnamed(config: Config, place: Place) -> t.Iterator[Row]:
-    """Storage of fstab that a set leaves out, such as what is below /mnt: nobody has said that it can be lost."""
+def unnamed(config: Config, place: Place) -> t.Iterator[Finding]:
+    """Yield storage of fstab that only a set of patterns excludes, such as /mnt: no user has said that it can be lost."""
     places = coverage.by_sets_alone(config.jobs.values(), read_fstab(place.fstab, binds=False), config.local_paths())
     if places:
-        yield {
-            "id": "backup.unnamed",
-            "status": "warn",
-            "evidence": f"in fstab, in no job, and left out by a set of patterns alone: {', '.join(places)}",
-            "remedy": "add it to the paths of a job, or name it in backup_excludes if it can be lost or has backups alone",
-        }
+        yield finding(
+            "backup.unnamed",
+            "warn",
+            f"in fstab, in no job, and left out by a set of patterns alone: {', '.join(places)}",
+            "add it to the paths of a job, or name it in backup_excludes if it can be lost or has backups alone",
+        )
 
 
-def probed(config: Config, place: Place, name: str) -> dict[str, str]:
+def probed(config: Config, place: Place, name: str) -> Finding:
+    """Open a repository, and return the finding."""
     outcome, identity = probe(configuration.open_repository(config, place, name))
-    evidence = f"{name} is there and takes the password ({identity[:8]})" if outcome.ok else f"{name}: {outcome.words}"
-    return {
-        "id": f"backup.repository.{name}",
-        "status": "pass" if outcome.ok else "fail",
-        "evidence": evidence,
-        "remedy": outcome.remedy,
-    }
+    evidence = (
+        f"{name} is there and takes the password ({identity[:8]})" if outcome.ok else f"{name}: {outcome.message}"
+    )
+    return finding(f"backup.repository.{name}", "pass" if outcome.ok else "fail", evidence, outcome.remedy)

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Files by which the steps of a unit pass data to each other, in a directory of the unit's user.
 
-"""Files that the steps of a unit leave for one another, in a directory of the unit's user.
-
-Root's last step reads what that user has left: only a small regular file of an expected owner, with known keys of known types.
+Root's last step reads what that user has written: only a small regular file of an expected owner, with known keys and types.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.direct
 RESULT, DUMPS, MANIFEST, SAMPLE, PROGRESS = (
     f"{name}.json" for name in ("result", "dumps", "manifest", "sample", "progress")
 )
-# Words go into the environment of hooks, where Linux takes 128 KiB.
+# Messages go into the environment of hooks, where Linux takes 128 KiB.
 LONGEST = 16 << 10
 _WORDS = ("words", "problem", "lost")
 _KINDS = {OK, *REMEDIES, *states.OWN_REMEDIES}
@@ -34,20 +32,21 @@ Check = t.Callable[[t.Any], bool]
 
 
 class Refused(Exception):
-    """What lies there is not what a step of the unit leaves; the text says why."""
+    """A file is not as a step of the unit writes it; the text says why."""
 
 
 def folder(place: Place, verb: str, subject: str) -> str:
-    """Return the directory in which the steps of a unit leave files for one another; systemd creates and removes it."""
+    """Return the directory of the unit's files; systemd creates and removes it."""
     return os.path.join(place.run, f"{verb}-{subject}")
 
 
-def leave(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
+def write_step_file(place: Place, verb: str, subject: str, name: str, data: t.Any) -> None:
+    """Write a file for a later step."""
     replace_file(os.path.join(folder(place, verb, subject), name), states.dump(_fitting(data)), 0o640)
 
 
 def _fitting(data: t.Any, is_words: bool = False) -> t.Any:
-    """Return the data with texts that fit: names of files may have bytes that are no UTF-8, and lists may be long."""
+    """Return the data with messages as :func:`read_step_file` takes them: valid UTF-8 of limited length."""
     if isinstance(data, dict):
         return {key: _fitting(value, key in _WORDS) for key, value in data.items()}
     if is_words and isinstance(data, (list, tuple)):
@@ -57,10 +56,10 @@ def _fitting(data: t.Any, is_words: bool = False) -> t.Any:
     return data
 
 
-def left(config: Config, place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
-    """Read what a step has left; nothing where it has left nothing.
+def read_step_file(config: Config, place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
+    """Read a file of an earlier step; empty if there is none.
 
-    :raises Refused: it is not what a step leaves.
+    :raises Refused: it is not as a step writes it.
     """
     of_root, limit, check = _FILES[name]
     owners = {0, os.geteuid()} if of_root else {0, os.geteuid(), *_uid(config.user)}
@@ -112,7 +111,7 @@ def _is_text(value: t.Any) -> bool:
 
 
 def _is_name(value: t.Any) -> bool:
-    """Return whether it can be the name of a file, which may have bytes that are no UTF-8."""
+    """Return whether a value can be the name of a file, which may have bytes that are not UTF-8."""
     return _fits(value, "surrogateescape")
 
 
@@ -133,7 +132,7 @@ def _list(check: Check) -> Check:
 
 
 def _table(key: Check, check: Check) -> Check:
-    return lambda value: isinstance(value, dict) and all(key(name) and check(one) for name, one in value.items())
+    return lambda value: isinstance(value, dict) and all(key(name) and check(item) for name, item in value.items())
 
 
 def _record(checks: t.Mapping[str, Check], needed: t.Collection[str] = ()) -> Check:
@@ -142,7 +141,7 @@ def _record(checks: t.Mapping[str, Check], needed: t.Collection[str] = ()) -> Ch
             isinstance(value, dict)
             and value.keys() <= checks.keys()
             and all(name in value for name in needed)
-            and all(checks[name](one) for name, one in value.items())
+            and all(checks[name](item) for name, item in value.items())
         )
 
     return check

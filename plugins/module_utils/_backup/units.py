@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The units of the backups, as text: a service and a timer for everything that runs regularly.
 
-"""The units of the backups, as text: a service and a timer for everything that is to happen again and again.
-
-Each runs as a user without rights. What reads all files has the one capability for that; what restores them, in a drill, has those
-to make them as they were; what looks after a repository has none. Secrets are credentials of systemd, which only the unit reads.
+Each runs as an unprivileged user. The unit that reads all files has only the capability for that. The drill has those for restoring;
+maintenance has none. Secrets are credentials of systemd, which only the unit reads.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ PROGRAM = "/usr/local/sbin/rigwright-backup"
 FOLDER = "/etc/systemd/system"
 SECRETS = "/etc/rigwright/backup"
 
-WORDS = {
+DESCRIPTIONS = {
     RUN: "Back up {}",
-    FORGET: "Let old snapshots of {} go",
+    FORGET: "Forget old snapshots of {}",
     DRILL: "Restore files of {} and compare them",
     CHECK: "Check the repository {}",
     PRUNE: "Free room in the repository {}",
@@ -54,20 +52,20 @@ def name(verb: str, subject: str, kind: str = "service") -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a word quoted for systemd: no specifier, no end of a word. Line breaks are refused before (_backup/checks.py)."""
+    """Quote a word for systemd. A line break is refused before (_backup/checks.py)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if not text or any(letter in text for letter in " \t\"'\\;") else escaped
 
 
 def credentials(target: Target, secrets: t.Iterable[str]) -> list[str]:
-    """Return the secrets of a repository, by the names that the program knows."""
-    files = {what: f"{SECRETS}/{target.name}.{what}" for what in sorted({*secrets, "password"})}
+    """Return the credentials of a repository, by the names that the program uses."""
+    files = {kind: f"{SECRETS}/{target.name}.{kind}" for kind in sorted({*secrets, "password"})}
     if target.password_file:
         files["password"] = target.password_file
     # The path is the rest of the line: blanks and quotes are part of it.
     return [
         "LoadCredential=backup.json:/etc/rigwright/backup.json",
-        *(f"LoadCredential={target.name}.{what}:{path.replace('%', '%%')}" for what, path in files.items()),
+        *(f"LoadCredential={target.name}.{kind}:{path.replace('%', '%%')}" for kind, path in files.items()),
     ]
 
 
@@ -76,7 +74,7 @@ def service(
 ) -> str:
     """Return the text of a service.
 
-    :param secrets: of each repository, which files it has.
+    :param secrets: the kinds of secret files by repository.
     """
     job = config.jobs.get(subject) if verb in (RUN, FORGET, DRILL) else None
     target = config.repositories[job.repository if job else subject]
@@ -84,7 +82,7 @@ def service(
     lines = [
         header.rstrip("\n"),
         "[Unit]",
-        f"Description={WORDS[verb].format(subject)}",
+        f"Description={DESCRIPTIONS[verb].format(subject)}",
         "Documentation=https://restic.readthedocs.io/",
     ]
     if not target.local_path:
@@ -150,11 +148,12 @@ def _rights(verb: str, target: Target) -> t.Iterator[str]:
 
 
 def timer(verb: str, subject: str, schedule: str, delay_s: int, header: str) -> str:
+    """Return the text of a timer."""
     return "\n".join(
         [
             header.rstrip("\n"),
             "[Unit]",
-            f"Description={WORDS[verb].format(subject)}",
+            f"Description={DESCRIPTIONS[verb].format(subject)}",
             "",
             "[Timer]",
             f"OnCalendar={schedule}",
@@ -170,20 +169,20 @@ def timer(verb: str, subject: str, schedule: str, delay_s: int, header: str) -> 
 
 
 def notifier(config: Config, hardening: str, header: str) -> str:
-    """Return the unit that reports a failed unit. Its name is the last argument."""
-    words = " ".join(quoted(word).replace("$", "$$") for word in config.notify_command)
+    """Return the unit that reports a failed unit; its name is the last argument of the command."""
+    command = " ".join(quoted(word).replace("$", "$$") for word in config.notify_command)
     return "\n".join(
         [
             header.rstrip("\n"),
             "[Unit]",
-            "Description=Tell that %i has failed",
+            "Description=Report that %i has failed",
             "Wants=network-online.target",
             "After=network-online.target",
             "",
             "[Service]",
             "Type=oneshot",
             "DynamicUser=yes",
-            f"ExecStart={words} %i",
+            f"ExecStart={command} %i",
             "TimeoutStartSec=120",
             hardening.rstrip("\n"),
             "",

@@ -2,26 +2,25 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The type of each value in a request for backups; those of commands are in _backup/hooks.py.
 
-"""Of what kind each value of a request for backups is; of commands _backup/hooks.py tells it.
-
-A value of another kind is no matter of taste: a command that is one text, or a time that is one, would be found out in the night.
-What a value holds is never told, since commands may have secrets.
+A value of the wrong type, such as a command in one string, would otherwise fail in the night.
+No message contains a value, since commands may have secrets.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-Row = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+
 HOOKS = ("pre", "post", "post_failure", "always")
 
 
 class Kind(t.NamedTuple):
-    """What a value has to be, and what to do where it is not."""
+    """A type of values: its description, and the remedy for a value of another type."""
 
-    words: str
+    description: str
     remedy: str
     fits: t.Callable[[t.Any], bool]
 
@@ -35,7 +34,7 @@ def is_count(value: t.Any) -> bool:
 
 
 def _is_command(value: t.Any) -> bool:
-    """Return whether it is a command. Its arguments may have line breaks, as a script has; no program takes a NUL."""
+    """Return whether a value is a command. Its words may have line breaks, as a script has, but no NUL."""
     if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
         return False
     return bool(value and value[0]) and not any(letter.isspace() for letter in value[0])
@@ -89,30 +88,28 @@ OF_COMMANDS = {
 }
 
 
-def faults(request: t.Mapping[str, t.Any]) -> t.Iterator[Row]:
-    """Return a problem for each value of a wrong type."""
+def problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield a problem for each value of the wrong type."""
     general = list(_unfit(request, GENERAL))
     for key, kind in general:
-        yield fault(f"backup_{key}", f"is not {kind.words}", kind.remedy)
+        yield problem(f"backup_{key}", f"is not {kind.description}", kind.remedy)
     if "jobs" in {key for key, _kind in general}:
         return
     for job in request["jobs"]:
         unfit = list(_unfit(job, JOB))
         for key, kind in unfit:
-            yield fault("backup_jobs", f"has in {job.get('name')} a {key} that is not {kind.words}", kind.remedy)
-        for what in sorted({"dumps", *HOOKS} - {key for key, _kind in unfit}):
-            for spec in job.get(what) or []:
+            yield problem(
+                "backup_jobs", f"has in {job.get('name')} a {key} that is not {kind.description}", kind.remedy
+            )
+        for option in sorted({"dumps", *HOOKS} - {key for key, _kind in unfit}):
+            for spec in job.get(option) or []:
                 for key, kind in _unfit(spec, OF_COMMANDS):
-                    problem = f"has in {job.get('name')} in {what} a {key} that is not {kind.words}"
-                    yield fault("backup_jobs", problem, kind.remedy)
+                    text = f"has in {job.get('name')} in {option} a {key} that is not {kind.description}"
+                    yield problem("backup_jobs", text, kind.remedy)
 
 
 def _unfit(row: t.Mapping[str, t.Any], kinds: t.Mapping[str, Kind]) -> t.Iterator[tuple[str, Kind]]:
-    """Return the values that do not fit; a missing one is no problem."""
+    """Yield the values of the wrong type; a missing value is none."""
     for key, kind in kinds.items():
         if row.get(key) is not None and not kind.fits(row[key]):
             yield key, kind
-
-
-def fault(variable: str, problem: str, remedy: str) -> Row:
-    return {"ok": False, "variable": variable, "problem": problem, "remedy": remedy}

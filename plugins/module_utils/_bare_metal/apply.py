@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""Carries the steps of a rebuild out on a live system. What there is to decide was decided by the plan."""
+"""Carry out the steps of a rebuild on a live system. The plan has made all decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, first_boot
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import Backup, Failed, tell
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import Backup, Failed, summarize
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import IDENTITY
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import ROOT, WORK
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
@@ -27,7 +25,7 @@ Run = t.Callable[..., tuple[int, str, str]]
 
 STATE = f"{WORK}/state.json"
 LOCK = f"{WORK}/lock"
-# What commands of the live system and of the restored one are found by.
+# The environment of commands of the live system and of the restored one.
 ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -37,12 +35,12 @@ _SHOWN = 2000
 
 
 def identity(manifest: Facts, request: t.Mapping[str, t.Any]) -> str:
-    """Return what identifies a rebuild: an interrupted run is completed only by the same one."""
+    """Return the identity of a rebuild: a run that was cut short is completed only by the same one."""
     return hashlib.sha256(json.dumps([manifest, request], sort_keys=True).encode()).hexdigest()
 
 
 def read_state(name: str, path: str = STATE) -> Facts:
-    """Read how far the rebuild of this name has come in this live session."""
+    """Return the progress of the rebuild with this name in this live session."""
     try:
         with open(path, encoding="utf-8") as file:
             state = json.load(file)
@@ -58,9 +56,9 @@ def write_state(state: Facts, path: str = STATE) -> None:
 
 @contextlib.contextmanager
 def alone() -> t.Iterator[None]:
-    """Keep others from the disks meanwhile: after a cut connection the run goes on here, and is easily started once more.
+    """Lock the rebuild: after a cut connection the first run goes on, and the user may start another one.
 
-    :raises Failed: somebody is at it already.
+    :raises Failed: another rebuild is running.
     """
     os.makedirs(os.path.dirname(LOCK), mode=0o700, exist_ok=True)
     with open(LOCK, "w", encoding="utf-8") as file:
@@ -68,13 +66,13 @@ def alone() -> t.Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Failed(
-                "A rebuild is at work here already: wait until it has ended (`pgrep -a restic` shows it)"
+                "A rebuild is running here already: wait until it has ended (`pgrep -a restic` shows it)"
             ) from None
         yield
 
 
 def parse_identity(text: str) -> Facts:
-    """Parse what lsblk prints of one disk; nothing for other output."""
+    """Return serial number, WWN and size of one disk from lsblk; empty for other output."""
     try:
         (row,) = json.loads(text)["blockdevices"]
         return {"serial": (row["serial"] or "").strip(), "wwn": row["wwn"] or "", "size": int(row["size"])}
@@ -83,7 +81,7 @@ def parse_identity(text: str) -> Facts:
 
 
 class Live:
-    """A live system, on which steps are carried out."""
+    """A live system on which steps are carried out."""
 
     def __init__(
         self,
@@ -99,20 +97,14 @@ class Live:
         self.lost: list[str] = []
 
     def carry_out(self, steps: t.Iterable[Facts]) -> None:
-        """Carry out the steps.
-
-        :raises Failed: a step does not work.
-        """
+        """Carry out steps."""
         for step in steps:
             getattr(self, f"do_{step['do']}")(step)
 
     def run(
         self, command: t.Sequence[str], text: str | None = None, must_work: bool = True, exact: bool = False
     ) -> tuple[int, str]:
-        """Run a command.
-
-        :param exact: whether the input ends where the text ends, without a line break.
-        """
+        """Run a command; return its exit status and output."""
         try:
             rc, out, err = self.run_command(
                 list(command), data=text, binary_data=exact, environ_update=ENVIRONMENT, handle_exceptions=False
@@ -135,9 +127,9 @@ class Live:
         self.run(["udevadm", "settle"], must_work=False)
 
     def check_disk(self, path: str, facts: Facts, exclusive: bool) -> None:
-        """Prove that a disk is the one that was planned with, right before it is written to.
+        """Check that a disk is that of the plan, right before the first write.
 
-        :param facts: the device that the path led to, and what tells the disk from another.
+        :param facts: the device that the path led to, and the identity of the disk.
         :param exclusive: nobody else may have it open.
         :raises Failed: it is another one, or in use.
         """
@@ -163,10 +155,10 @@ class Live:
         # A line break would be one more character of the passphrase, which nobody types at boot.
         secret = bool(step.get("secret"))
         text, otherwise = self.passphrase if secret else step.get("input"), step.get("otherwise")
-        rc, said = self.run(step["command"], text, exact=secret, must_work=not otherwise)
+        rc, output = self.run(step["command"], text, exact=secret, must_work=not otherwise)
         if rc != 0 and otherwise:
             self.run(otherwise["command"])
-            self.warnings.append(f"{otherwise['warning']}: {said.strip()[-_SHOWN:]}")
+            self.warnings.append(f"{otherwise['warning']}: {output.strip()[-_SHOWN:]}")
 
     def do_directory(self, step: Facts) -> None:
         os.makedirs(step["path"], exist_ok=True)
@@ -217,11 +209,11 @@ class Live:
             )
         if self.lost:
             self.warnings.append(
-                f"the backup no longer had all of these, and what is there of them has holes: {tell(self.lost)}"
+                f"the backup no longer had all of these, and what is there of them has holes: {summarize(self.lost)}"
             )
 
     def do_kernels(self, step: Facts) -> None:
-        """Build a new initramfs for every kernel with modules, and the modules of DKMS."""
+        """Build the modules of DKMS and a new initramfs for every kernel that has its modules."""
         root = step["root"]
         releases = sorted(name[len("vmlinuz-") :] for name in _names(f"{root}/boot") if name.startswith("vmlinuz-"))
         whole = [release for release in releases if os.path.isdir(f"{root}/lib/modules/{release}/kernel")]
@@ -236,9 +228,9 @@ class Live:
             if not os.path.exists(f"{root}/lib/modules/{release}/modules.dep"):
                 self.run(["chroot", root, "depmod", release])
             if os.path.exists(f"{root}/usr/sbin/dkms") and _names(f"{root}/var/lib/dkms"):
-                rc, said = self.run(["chroot", root, "dkms", "autoinstall", "-k", release], must_work=False)
+                rc, output = self.run(["chroot", root, "dkms", "autoinstall", "-k", release], must_work=False)
                 if rc != 0:
-                    self.warnings.append(f"DKMS built not all modules for {release}: {said.strip()[-_SHOWN:]}")
+                    self.warnings.append(f"DKMS built not all modules for {release}: {output.strip()[-_SHOWN:]}")
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{root}/boot/initrd.img-{release}")
             self.run(["chroot", root, "update-initramfs", "-c", "-k", release])

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""The backup that a machine is built again from, reached as the role backup reaches it."""
+"""The backup from which a machine is built again, opened as the role backup does."""
 
 from __future__ import annotations
 
@@ -40,25 +38,22 @@ SPEC = {
         },
     },
 }
-# What restic says of a file that it could not restore, before it goes on with the next.
+# The message of restic about a file that it could not restore, before it goes on with the next.
 _LOST = re.compile(r"^ignoring error for (/.*?): (.*)$", re.MULTILINE)
-# What the backup no longer has. Anything else, as a full disk or a server that is gone, is put right and then nothing is lost.
+# The kinds of real losses. Another problem, such as a full disk or a server that is gone, can be fixed, and nothing is lost.
 _GONE = (DAMAGED, FAILED)
-_TOLD = 20
+_SHOWN = 20
 
 
 class Failed(Exception):
-    """A step did not work; the text says which, and what it said."""
+    """A step failed; the text names it, and has its message."""
 
 
 class Backup:
-    """The repository to restore from. Its secrets lie in the live system's memory, and are never in a command."""
+    """The repository to restore from. Its secrets are in the live system's memory, and never in a command."""
 
     def __init__(self, entry: t.Mapping[str, t.Any], program: str = "restic", work: str = WORK) -> None:
-        """Prepare restic.
-
-        :raises Failed: there is no password, or no restic.
-        """
+        """Write the secrets, and find restic."""
         if not entry.get("password") and not entry.get("password_file"):
             raise Failed("the repository has no password: set `password`, or `password_file`")
         try:
@@ -71,22 +66,16 @@ class Backup:
         # A disk that is mounted read-only takes no lock, and nobody can prune what is on it meanwhile.
         self.lock = ["--no-lock"] if path and not os.access(path, os.W_OK) else []
 
-    def ask(self, *words: str) -> str:
-        """Run restic, and return its output.
-
-        :raises Failed: restic says no.
-        """
-        done = self.restic.run(*self.lock, *words)
+    def ask(self, *arguments: str) -> str:
+        """Return the output of a command of restic."""
+        done = self.restic.run(*self.lock, *arguments)
         outcome = judge(done)
         if not outcome.ok:
-            raise Failed(f"restic {words[0]}: {outcome.words}")
+            raise Failed(f"restic {arguments[0]}: {outcome.message}")
         return done.out
 
     def manifest(self, snapshot: Facts) -> Facts:
-        """Return the manifest of a snapshot.
-
-        :raises Failed: the snapshot has none.
-        """
+        """Return the manifest in a snapshot."""
         try:
             found: Facts = json.loads(self.ask("dump", snapshot["id"], MANIFEST))
         except Failed as error:
@@ -97,7 +86,7 @@ class Backup:
         return found
 
     def resolve(self, snapshot: str, filters: t.Sequence[str]) -> Facts:
-        """Return the requested snapshot as it is now: id, host, time, tags, paths.
+        """Return the snapshot as it is now: id, host, time, tags, paths.
 
         :raises Failed: there is none.
         """
@@ -120,34 +109,34 @@ class Backup:
         exclude: t.Sequence[str],
         accept_losses: bool = False,
     ) -> list[str]:
-        """Restore all that can be read, and return what could not be, a line each.
+        """Restore all that can be read; return the files that could not be.
 
         :raises Failed: restic could not do its work, or something is lost and that is not accepted.
         """
-        words = ["restore", *filters, snapshot, "--target", target]
-        # 0.14 writes holes out in full. What is there already is compared byte for byte, as restic does unless told otherwise: by size
+        arguments = ["restore", *filters, snapshot, "--target", target]
+        # 0.14 writes holes out in full. What is there already is compared byte for byte, as restic does by default: by size
         # and time a file with a hole where the backup could not be read would be taken for whole.
-        words += ["--sparse"] if self.restic.has("sparse") else []
+        arguments += ["--sparse"] if self.restic.has("sparse") else []
         for path in exclude:
             # The mount point itself comes back, empty.
-            words += ["--exclude", re.sub(r"([*?[])", r"[\1]", path) + "/*"]
-        done = self.restic.run(*self.lock, *words)
+            arguments += ["--exclude", re.sub(r"([*?[])", r"[\1]", path) + "/*"]
+        done = self.restic.run(*self.lock, *arguments)
         outcome = judge(done)
         if outcome.ok:
             return []
         lost = losses(done)
         if not lost:
-            raise Failed(f"restic restore: {outcome.words}")
+            raise Failed(f"restic restore: {outcome.message}")
         if not accept_losses:
             raise Failed(
-                f"the backup no longer has all of these, and the others are there: {tell(lost)}. See `restic check --read-data`; "
+                f"the backup no longer has all of these, and the others are there: {summarize(lost)}. See `restic check --read-data`; "
                 "another snapshot may have them. bare_metal_accept_losses: true goes on without them"
             )
         return lost
 
 
 def losses(done: Done) -> list[str]:
-    """Return files that the backup no longer has whole; nothing where a restore failed for another reason."""
+    """Return the files that the backup no longer has; empty where a restore failed for another reason."""
     found = _LOST.findall(done.err)
     gone = all(judge(Done(1, "", why)).kind in _GONE for _path, why in found)
     # With this restic ends when it has tried all files. With anything else there is more that it has not done.
@@ -155,10 +144,10 @@ def losses(done: Done) -> list[str]:
     if not tried_all or not gone:
         return []
     # Of thousands of lines the middle is not kept.
-    more = [f"(more: restic told of {tried_all[1]} errors)"] if int(tried_all[1]) > len(found) else []
+    more = [f"(more: restic reported {tried_all[1]} errors)"] if int(tried_all[1]) > len(found) else []
     return sorted({path for path, _why in found}) + more
 
 
-def tell(lost: t.Sequence[str]) -> str:
+def summarize(lost: t.Sequence[str]) -> str:
     """Return the losses in one line."""
-    return ", ".join(lost[:_TOLD]) + (f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else "")
+    return ", ".join(lost[:_SHOWN]) + (f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else "")

@@ -21,16 +21,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     Plan,
     Request,
     Target,
-    made,
-    targets_of,
-    unmade_mounts,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
 
-def _check_request(manifest: Facts, target: Target, request: Request, result: Plan) -> None:
-    """Check what is known before the layout: names, disks, firmware."""
+def check_request(manifest: Facts, target: Target, request: Request, result: Plan) -> None:
+    """Check what needs no layout: names, disks, firmware."""
     host, mode = manifest["host"]["name"], manifest["boot"]["mode"]
     if request.confirm != host:
         result.refuse(
@@ -57,16 +54,18 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
             result.refuse("disks", f"names {name}, and the manifest has {', '.join(manifest['disks'])}", "name these")
     for name in request.empty:
         if name not in manifest["devices"]:
-            result.refuse("empty", f"names {name}, which the manifest has not", "name partitions by their names there")
+            result.refuse(
+                "empty", f"names {name}, which is not in the manifest", "name partitions by their names there"
+            )
     for disk, name in request.grow.items():
         rows = manifest["disks"].get(disk, {}).get("table", {}).get("partitions", [])
         if name not in [row["name"] for row in rows]:
             result.refuse("grow", f"names {name}, which is no partition of {disk}", "name one, or leave it out")
     if not request.disks:
         result.refuse("disks", "names no disk", "name the disks to write to, by the manifest's names")
-    left = [name for name in _used_disks(manifest) if name not in request.disks and name not in request.keep]
-    for name in left:
-        holds = ", ".join(targets_of(manifest, made(manifest, [name]))) or "no mount"
+    unnamed = [name for name in _used_disks(manifest) if name not in request.disks and name not in request.keep]
+    for name in unnamed:
+        holds = ", ".join(layout.mount_points(manifest, layout.devices_on(manifest, [name]))) or "no mount"
         size = layout.human(manifest["devices"][name]["size"])
         result.refuse(
             "disks",
@@ -77,34 +76,34 @@ def _check_request(manifest: Facts, target: Target, request: Request, result: Pl
         *(("keep", name, f"give {name} a disk in bare_metal_disks") for name in request.keep),
         *(("empty", name, "take it out: without it no system starts") for name in request.empty),
     ]:
-        for point in sorted(set(targets_of(manifest, made(manifest, [name]))) & set(NEEDED)):
+        for point in sorted(set(layout.mount_points(manifest, layout.devices_on(manifest, [name]))) & set(NEEDED)):
             result.refuse(variable, f"has {name}, which holds {point}", remedy)
     for name, path in request.disks.items():
         _check_disk(manifest, name, path, target, request, result)
-    seen = [target.find(path) for path in request.disks.values() if target.find(path)]
-    for name in sorted({one for one in seen if seen.count(one) > 1}):
+    found = [target.find(path) for path in request.disks.values() if target.find(path)]
+    for name in sorted({disk for disk in found if found.count(disk) > 1}):
         result.refuse("disks", f"names {target.devices[name]['path']} twice", "name a disk for each")
 
 
 def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
-    """Check that a system comes back that starts: otherwise that would show after hours, on emptied disks."""
+    """Check that the snapshots restore a system that starts; otherwise this would show after hours, on emptied disks."""
     remedy = "name the snapshots of files, as {id: latest, filters: [--host=..., '--tag=job:NAME,part:files']}; see `restic snapshots`"
-    for one in snapshots:
-        name = f"{one['id'][:8]} of {one['time']}"
-        dumps = [tag for tag in one["tags"] if tag.startswith(DUMP)]
+    for snapshot in snapshots:
+        name = f"{snapshot['id'][:8]} of {snapshot['time']}"
+        dumps = [tag for tag in snapshot["tags"] if tag.startswith(DUMP)]
         if dumps:
             result.refuse("snapshots", f"has {name}, which is the dump {dumps[0][len(DUMP) :]} and no files", remedy)
-    hosts = sorted({one["host"] for one in snapshots})
+    hosts = sorted({snapshot["host"] for snapshot in snapshots})
     if len(hosts) > 1:
         result.refuse("snapshots", f"has snapshots of several hosts ({', '.join(hosts)})", remedy)
-    paths = [path for one in snapshots for path in one["paths"]]
+    paths = [path for snapshot in snapshots for path in snapshot["paths"]]
     for place in RESTORED:
         if not any(is_within(place, path) for path in paths):
             result.refuse("snapshots", f"brings nothing back to {place}, without which no system starts", remedy)
 
 
 def _disks_here(target: Target) -> str:
-    """Return the disks of the live system by the request's names, which do not change with the next boot."""
+    """List the disks of the live system by names that do not change at the next boot."""
     disks = {name: device for name, device in target.devices.items() if device["kind"] == "disk"}
     return ", ".join(
         f"{next(iter(target.paths.get(name, ())), device['path'])} ({layout.human(device['size'])})"
@@ -147,35 +146,38 @@ def _check_disk(manifest: Facts, name: str, path: str, target: Target, request: 
         result.refuse(
             "disks",
             f"has {path} for {name}, and that is another disk than the one which an earlier run began to write to",
-            "put that disk back; or boot the live system again, to begin anew",
+            "put that disk back; or boot the live system again, to start over",
         )
         return
     if path in request.begun and _is_ours(manifest, name, found, target):
         return
-    busy = [one for one in [found, *above] if target.devices[one]["mountpoints"]]
-    holders = [one for one in above if target.devices[one]["kind"] != "part"]
+    busy = [part for part in [found, *above] if target.devices[part]["mountpoints"]]
+    holders = [part for part in above if target.devices[part]["kind"] != "part"]
     if device["read_only"]:
         result.refuse("disks", f"has {path} for {name}, which is read-only", "name a disk that can be written to")
     elif busy or holders:
         used = "; ".join(
-            f"{one} {' '.join(target.devices[one]['mountpoints'])}".strip() for one in dict.fromkeys([*busy, *holders])
+            f"{part} {' '.join(target.devices[part]['mountpoints'])}".strip()
+            for part in dict.fromkeys([*busy, *holders])
         )
         result.refuse(
             "disks", f"has {path} for {name}, which is in use ({used})", "name another, or unmount and close it"
         )
     elif (above or device["table_type"] or device["content"]["type"]) and path not in request.overwrite:
-        what = device["table_type"] or device["content"]["type"] or "partitions"
+        content = device["table_type"] or device["content"]["type"] or "partitions"
         result.refuse(
             "disks",
-            f"has {path} for {name}, which is not empty ({what}: {', '.join(above) or 'no partitions'})",
+            f"has {path} for {name}, which is not empty ({content}: {', '.join(above) or 'no partitions'})",
             f"name an empty disk, or add {path} to bare_metal_overwrite if all that is on it may be lost",
         )
 
 
-def _check_stacks(manifest: Facts, target: Target, request: Request, names: list[str], result: Plan) -> None:
+def check_stacks(manifest: Facts, target: Target, request: Request, names: list[str], result: Plan) -> None:
     """Check that everything on these disks can be made."""
     devices = manifest["devices"]
-    written = {one for path in request.disks.values() for one in (target.find(path), *target.above(target.find(path)))}
+    written = {
+        name for path in request.disks.values() for name in (target.find(path), *target.above(target.find(path)))
+    }
     present = {device["content"]["uuid"]: name for name, device in target.devices.items() if name not in written}
     for name in names:
         content, kind = devices[name]["content"], devices[name]["kind"]
@@ -205,13 +207,13 @@ def _check_stacks(manifest: Facts, target: Target, request: Request, names: list
             )
         if kind in ("crypt", "lvm") and name in target.devices and name not in written:
             result.refuse("disks", f"would make /dev/mapper/{name}, which is there already", "close it, or rename it")
-    unmade = unmade_mounts(manifest, [name for name in names if name not in request.empty])
-    for point in targets_of(manifest, names):
-        outer = next((one for one in unmade if point != one and is_within(point, one)), "")
+    unmade = layout.unmade_mounts(manifest, [name for name in names if name not in request.empty])
+    for point in layout.mount_points(manifest, names):
+        outer = next((above for above in unmade if point != above and is_within(point, above)), "")
         if outer and point not in unmade:
             result.refuse(
                 "empty",
-                f"lacks what holds {point}, which lies in {outer}, and that is not made: what is below it is left out",
+                f"lacks what holds {point}, which is in {outer}, and that is not made: what is below it is left out",
                 f"add the partition of {point} to bare_metal_empty, and restore it by restore_files when the machine runs",
             )
     for group, facts in manifest["volume_groups"].items():
@@ -240,8 +242,8 @@ def _check_stacks(manifest: Facts, target: Target, request: Request, names: list
             )
 
 
-def _check_whole(manifest: Facts, disk: str, here: Facts, request: Request, result: Plan) -> None:
-    """Check a disk without a table, which is one file system, or a member of something."""
+def check_whole(manifest: Facts, disk: str, here: Facts, request: Request, result: Plan) -> None:
+    """Check a disk without a partition table: it is one file system, or a part of something."""
     needed = layout.least(manifest, disk, request.data)
     if needed > here["size"]:
         result.refuse(
@@ -252,7 +254,7 @@ def _check_whole(manifest: Facts, disk: str, here: Facts, request: Request, resu
 
 
 def _used_disks(manifest: Facts) -> list[str]:
-    """Return disks that hold something; a stick that was mounted by chance has to be named too."""
+    """Return the disks that hold something. A stick that was plugged in by chance counts if it was mounted."""
     return [
         name
         for name, disk in manifest["disks"].items()

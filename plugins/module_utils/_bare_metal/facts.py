@@ -9,24 +9,18 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import Request, Target
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot as manifest_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage as manifest_storage
 
 Facts = dict[str, t.Any]
-
-
 ROOT = "/"
-
-
 SBIN = ["/usr/sbin", "/sbin"]
-
-
 LINKS = ("by-id", "by-path")
 
 
-def look(module: AnsibleModule, tree: Tree) -> planning.Target:
+def read_target(module: AnsibleModule, tree: Tree) -> Target:
     """Read the live system."""
     _rc, out, _err = module.run_command(["lsblk", "-J", "-O", "-b"], check_rc=True)
     devices, tables = manifest_storage.parse_lsblk(out), manifest_storage.parse_table_ids(out)
@@ -40,11 +34,11 @@ def look(module: AnsibleModule, tree: Tree) -> planning.Target:
         _rc, out, _err = module.run_command(["pvs", "--reportformat", "json", "-o", "pv_name,vg_name"])
         for row in manifest_storage.parse_report(out, "pv"):
             groups.setdefault(row["vg_name"], []).append(row["pv_name"])
-    return planning.Target(devices, paths, manifest_boot.boot_mode(tree), groups, tables)
+    return Target(devices, paths, manifest_boot.boot_mode(tree), groups, tables)
 
 
-def described(target: planning.Target, request: planning.Request) -> dict[str, Facts]:
-    """Return the disks to write to, as they are found again right before that."""
+def identify_disks(target: Target, request: Request) -> dict[str, Facts]:
+    """Return the device and identity of each disk to write to, for the check right before the first write."""
     found = {path: target.find(path) for path in request.disks.values()}
     return {
         path: {"device": target.devices[name]["path"], **target.identity(name)} for path, name in sorted(found.items())

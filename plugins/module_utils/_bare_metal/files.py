@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Edit restored files so that the system starts on other disks. Pure: a file's text in, its text out.
 
-"""What has to change in restored files so that the system starts on other disks. Pure: a file's text in, its text out.
-
-The file systems have the UUIDs they had, so little has to: names of disks become UUIDs, since a disk's name is another one here; and
-what is not there must not hold up the boot.
+The file systems keep their UUIDs, so little changes: names of disks become UUIDs, since disks have other names here. A device that is
+absent must not hold up the boot.
 """
 
 from __future__ import annotations
@@ -40,13 +38,13 @@ def normal(word: str) -> str:
 
 
 def find(word: str, references: References) -> str:
-    """Return the device that a word of fstab or crypttab names, or empty."""
+    """Return the device that a word of fstab or crypttab names, or an empty string."""
     name = normal(word)
     return next((device for device, reference in references.items() if name in reference["names"]), "")
 
 
 def stable(word: str, device: str, references: References) -> str:
-    """Return the word, or the UUID of its device where it names a disk or partition, which differs between machines."""
+    """Return the word, or the UUID of its device where it is a name of a disk or partition, which differs between machines."""
     if not device or not word.startswith("/dev/") or word.startswith(tuple(f"{BY}{kind.lower()}/" for kind in TAGS)):
         return word
     reference = references[device]
@@ -54,13 +52,13 @@ def stable(word: str, device: str, references: References) -> str:
 
 
 def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> str:
-    """Edit the table of file systems: disks by UUID; the boot goes on without missing ones."""
-    # A name that nobody can tell today is told by what was mounted there.
+    """Edit fstab: disks by UUID; the boot does not wait for absent ones."""
+    # A name that is unknown today is identified by its mount point.
     mounted = {target: name for name, reference in references.items() for target in reference["targets"]}
 
     def device(fields: t.Sequence[str]) -> str:
-        there = fields[0].startswith("/dev/") or fields[0].upper().startswith(tuple(f"{tag}=" for tag in TAGS))
-        return find(fields[0], references) or (mounted.get(normal(fields[1]), "") if there else "")
+        is_disk = fields[0].startswith("/dev/") or fields[0].upper().startswith(tuple(f"{tag}=" for tag in TAGS))
+        return find(fields[0], references) or (mounted.get(normal(fields[1]), "") if is_disk else "")
 
     return _edit_table(text, 0, FSTAB, device, references, absent)
 
@@ -79,34 +77,34 @@ def _edit_table(
 ) -> str:
     lines = []
     for line in text.splitlines(keepends=True):
-        # The blanks stay as they are: the file is a person's.
-        words = re.split(r"(\s+)", line.rstrip("\n"))
-        if words and words[0] == "":
-            words = ["".join(words[:3]), *words[3:]]
-        fields = [word.strip() for word in words[::2]]
+        # Blanks stay as the user wrote them.
+        parts = re.split(r"(\s+)", line.rstrip("\n"))
+        if parts and parts[0] == "":
+            parts = ["".join(parts[:3]), *parts[3:]]
+        fields = [word.strip() for word in parts[::2]]
         if len(fields) < 2 or fields[0].startswith("#"):
             lines.append(line)
             continue
         found = device(fields)
-        words[column * 2] = words[column * 2].replace(fields[column], stable(fields[column], found, references))
+        parts[column * 2] = parts[column * 2].replace(fields[column], stable(fields[column], found, references))
         if found in absent:
-            _add_options(words, left_out)
-        lines.append("".join(words) + ("\n" if line.endswith("\n") else ""))
+            _add_options(parts, left_out)
+        lines.append("".join(parts) + ("\n" if line.endswith("\n") else ""))
     return "".join(lines)
 
 
-def _add_options(words: list[str], left_out: t.Sequence[str]) -> None:
-    while words and not words[-1]:
-        words.pop()
-    while len(words[::2]) < len(left_out):
-        words += [" ", left_out[len(words[::2])]]
+def _add_options(parts: list[str], left_out: t.Sequence[str]) -> None:
+    while parts and not parts[-1]:
+        parts.pop()
+    while len(parts[::2]) < len(left_out):
+        parts += [" ", left_out[len(parts[::2])]]
     place = 2 * (len(left_out) - 1)
-    present = [option for option in words[place].split(",") if option]
-    words[place] = ",".join([*present, *(option for option in PATIENCE if option not in present)])
+    present = [option for option in parts[place].split(",") if option]
+    parts[place] = ",".join([*present, *(option for option in PATIENCE if option not in present)])
 
 
 def edit_resume(text: str, references: References, absent: t.Collection[str]) -> str:
-    """Edit where the initramfs looks for a hibernated system: it waits for a missing device."""
+    """Edit the initramfs's resume device: it waits for a device that is absent."""
 
     def replaced(found: re.Match[str]) -> str:
         word = found.group(2).strip("\"'")

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The check that ``rigwright-first-boot.service`` runs once after a rebuild: the machine is as before. It needs no Ansible.
 
-"""What ``rigwright-first-boot.service`` runs once, after a machine was built again: is it what it was? It needs no Ansible.
-
-The answer lies in /var/lib/rigwright/first_boot.json and in the journal, and the unit fails where something is not as it was.
+The result is in /var/lib/rigwright/first_boot.json and in the journal; the unit fails if something differs.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ Description=Check that this machine is what it was before it was built again
 ConditionPathExists={EXPECTED}
 ConditionPathExists=!{FOUND}
 After=multi-user.target
-# Otherwise the target, which is default.target as well, would wait for what waits for it.
+# Otherwise the unit and multi-user.target, which is also default.target, would wait for each other.
 DefaultDependencies=no
 Conflicts=shutdown.target
 Before=shutdown.target
@@ -50,23 +48,23 @@ WantedBy=default.target
 """
 
 
-def judge(expected: Facts, seen: Facts) -> list[str]:
-    """Return what differs from the expectations, a line each."""
-    faults = [
-        f"{name} is {seen[name]!r}, and was {expected[name]!r}"
+def judge(expected: Facts, found: Facts) -> list[str]:
+    """Return what differs from the old machine, a line each."""
+    problems = [
+        f"{name} is {found[name]!r}, and was {expected[name]!r}"
         for name in ("host", "machine_id")
-        if seen[name] != expected[name]
+        if found[name] != expected[name]
     ]
-    faults += [f"{target} is not mounted" for target in expected["mounts"] if target not in seen["mounts"]]
-    faults += [f"the host key {key} is gone" for key in expected["host_keys"] if key not in seen["host_keys"]]
-    if expected["swap"] and not seen["swap"]:
-        faults.append("there is no swap")
-    if expected["driver"] and not seen["driver"]:
-        faults.append(f"no NVIDIA driver is loaded, and {expected['driver']} was: dkms status")
-    return faults + [f"the unit {unit} has failed: systemctl status {unit}" for unit in seen["failed_units"]]
+    problems += [f"{target} is not mounted" for target in expected["mounts"] if target not in found["mounts"]]
+    problems += [f"the host key {key} is gone" for key in expected["host_keys"] if key not in found["host_keys"]]
+    if expected["swap"] and not found["swap"]:
+        problems.append("there is no swap")
+    if expected["driver"] and not found["driver"]:
+        problems.append(f"no NVIDIA driver is loaded, and {expected['driver']} was: dkms status")
+    return problems + [f"the unit {unit} has failed: systemctl status {unit}" for unit in found["failed_units"]]
 
 
-def look(tree: Tree) -> Facts:
+def read_machine(tree: Tree) -> Facts:
     mounts = system_mounts.parse_mountinfo(tree.text("/proc/self/mountinfo"))
     keys = [name for name in tree.names("/etc/ssh") if re.fullmatch(r"ssh_host_\w+_key\.pub", name)]
     failed = subprocess.run(  # pylint: disable=ansible-bad-function
@@ -89,7 +87,7 @@ def look(tree: Tree) -> Facts:
 def main(root: str = "/") -> int:
     tree = Tree(root)
     expected = json.loads(tree.text(EXPECTED))
-    faults = judge(expected, look(tree))
-    replace_file(tree.at(FOUND), json.dumps({"passed": not faults, "faults": faults}, indent=1))
-    sys.stdout.write("".join(f"{line}\n" for line in faults or ["this machine is what it was"]))
-    return 1 if faults else 0
+    problems = judge(expected, read_machine(tree))
+    replace_file(tree.at(FOUND), json.dumps({"passed": not problems, "faults": problems}, indent=1))
+    sys.stdout.write("".join(f"{line}\n" for line in problems or ["this machine is what it was"]))
+    return 1 if problems else 0

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Sizes of everything on a disk of the manifest, for a disk of another size. Pure arithmetic.
 
-"""How large everything becomes that a manifest has on a disk, on a disk of another size. Pure arithmetic.
-
-A larger disk gives what it has more to the largest place for data. On a smaller one such places shrink, none below what its files
-need; where these do not fit, the numbers are told. Everything begins at a whole MiB: right for every sector size and every SSD.
+The additional space of a larger disk goes to the largest place for data. On a smaller disk such places shrink, none below what its
+files need; if these do not fit, the error has the numbers. Everything begins at a whole MiB: right for every sector size and every SSD.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ _DOS_SECTORS = (1 << 32) - 1
 
 
 class DoesNotFit(Exception):
-    """What has to be on a disk is more than it holds; the text has the numbers."""
+    """The content is larger than the disk; the text has the numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """A place on a disk: how large it was, and how large it has to be."""
+    """A place on a disk: its old size, and its minimum."""
 
     name: str
     size: int
@@ -69,7 +67,7 @@ def children(manifest: Facts, name: str) -> list[str]:
 
 
 def group_on(manifest: Facts, name: str) -> str:
-    """Return the volume group of a device."""
+    """Return the volume group that a device belongs to."""
     path = manifest["devices"][name]["path"]
     for group, facts in manifest["volume_groups"].items():
         if any(device["path"] == path for device in facts["devices"]):
@@ -95,8 +93,33 @@ def mounts_of(manifest: Facts, name: str) -> list[Facts]:
     return sorted(found, key=lambda mount: (mount["target"].count("/"), mount["target"]))
 
 
+def mount_points(manifest: Facts, names: t.Iterable[str]) -> list[str]:
+    return sorted(mount["target"] for name in names for mount in mounts_of(manifest, name))
+
+
+def devices_on(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str] = ()) -> list[str]:
+    """Return the devices that are made on these disks, each after its parents; nothing is made on an empty one."""
+    found: list[str] = []
+    new = [disk for disk in disks if disk in manifest["devices"]]
+    while new:
+        found += new
+        # A device with several parents exists once all of them do.
+        new = [
+            name
+            for name, device in manifest["devices"].items()
+            if name not in found and device["parents"] and set(device["parents"]) <= set(found) - set(empty)
+        ]
+    return found
+
+
+def unmade_mounts(manifest: Facts, names: t.Sequence[str]) -> list[str]:
+    """Return mount points whose file systems are not made: what the backup has below them would land on the file system above."""
+    here = set(mount_points(manifest, names))
+    return sorted(mount["target"] for mount in manifest["mounts"] if mount["target"] not in here)
+
+
 def least(manifest: Facts, name: str, data: t.Mapping[str, int]) -> int:
-    """Return the least size of a device in bytes. What its files do not show stays as large as it was.
+    """Return the minimum size of a device in bytes. A device whose files say nothing about it keeps its size.
 
     :param data: bytes by mount point, where fewer files come back than there were.
     """
@@ -138,7 +161,7 @@ def volume_shares(manifest: Facts, group: str, data: t.Mapping[str, int]) -> lis
 
 
 def divide(shares: t.Sequence[Share], room: int, unit: str) -> dict[str, int]:
-    """Divide a room: each size as it was, or smaller where all do not fit.
+    """Return sizes that fit into a room: the old ones, or smaller ones if needed.
 
     :raises DoesNotFit: even the least is too much.
     """
@@ -152,8 +175,8 @@ def divide(shares: t.Sequence[Share], room: int, unit: str) -> dict[str, int]:
             + f"), and there are {room}"
         )
     # All give of what they have to spare, in proportion.
-    spare, left = total - needed, room - needed
-    return {share.name: share.least + (share.size - share.least) * left // spare for share in shares}
+    spare, available = total - needed, room - needed
+    return {share.name: share.least + (share.size - share.least) * available // spare for share in shares}
 
 
 def lay_out(
@@ -171,8 +194,8 @@ def lay_out(
     for row in plain:
         old = row["size"] * table["sector"]
         # Of something that has no device here, as one that the kernel has not read, nothing is known but its size.
-        known = row["name"] in manifest["devices"]
-        needed = min(old, least(manifest, row["name"], data)) if known else old
+        has_device = row["name"] in manifest["devices"]
+        needed = min(old, least(manifest, row["name"], data)) if has_device else old
         shares.append(Share(row["name"], max(1, old // MIB), min(max(1, old // MIB), max(1, -(-needed // MIB)))))
     logical = [row for row in plain if is_logical(table, row)]
     # Each logical partition has a table of its own before it.
@@ -187,7 +210,7 @@ def lay_out(
 
 
 def default_grow(manifest: Facts, names: t.Sequence[str]) -> str:
-    """Return the largest partition that holds data, or something that holds data; empty where there is none."""
+    """Return the largest partition that holds data, or something that holds data; empty if there is none."""
 
     def holds(name: str) -> bool:
         device = manifest["devices"].get(name)
@@ -207,7 +230,7 @@ def is_logical(table: Facts, row: t.Mapping[str, t.Any]) -> bool:
 
 
 def _place(table: Facts, rows: t.Sequence[Facts], sizes: t.Mapping[str, int]) -> list[Partition]:
-    """One after the other in the old order, from the first MiB on; an extended partition goes around its logical ones."""
+    """Place the partitions in the old order, from the first MiB on; an extended partition encloses its logical ones."""
     placed, place = [], HEAD
     logical = [row for row in rows if is_logical(table, row)]
     for row in rows:
@@ -228,7 +251,7 @@ def _place(table: Facts, rows: t.Sequence[Facts], sizes: t.Mapping[str, int]) ->
 
 
 def _quoted(text: str) -> str:
-    """Inside the quotes of sfdisk."""
+    """Quote a text for sfdisk."""
     return re.sub(r'["\\]', lambda found: f"\\x{ord(found[0]):02x}", text)
 
 

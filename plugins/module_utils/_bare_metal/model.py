@@ -13,34 +13,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal 
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
 
 Facts = dict[str, t.Any]
-
-
 # Without these the system does not start.
 NEEDED = ("/", "/usr", "/var", "/boot", "/boot/efi", "/efi")
-
-
 MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
-
-
-# What has to come from the backup for that. What else is needed depends on the machine.
+# The backup has to have these for that. What else is needed depends on the machine.
 RESTORED = ("/boot", "/etc", "/usr", "/var")
-
-
 LINEAR = ("linear", "striped")
-
-
 BY_ID = "/dev/disk/by-id/"
-
-
 IDENTITY = ("serial", "wwn", "size")
-
-
 LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked for. ``disks``: by the manifest's name, the path of the disk to write to."""
+    """A request. ``disks``: by the manifest's name, the path of the disk to write to."""
 
     confirm: str
     disks: t.Mapping[str, str]
@@ -50,42 +36,42 @@ class Request:
     data: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     grow: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     passphrase: bool = False
-    # Disks that an earlier run of the same request has begun to write to, with what tells each from another.
+    # Disks that an earlier run of the same request has begun to write to, with their identities.
     begun: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
-    # What is restored, with its host, tags and paths; None where that is not known.
+    # The snapshots to restore, with host, tags and paths; None where no repository is named.
     snapshots: t.Sequence[Facts] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What the live system sees: devices as parse_lsblk of the manifest has them, the paths that lead to each, and how it booted."""
+    """The live system: devices as parse_lsblk of the manifest returns them, the paths that lead to each, and the boot mode."""
 
     devices: Facts
     paths: t.Mapping[str, t.Sequence[str]]
     mode: str
-    # The volume groups, with the paths of the devices that they are on; not all have volumes that lsblk would show.
+    # The volume groups, with the paths of their devices; lsblk shows only groups with volumes.
     groups: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
     # The ids of the partition tables.
     tables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def stable(self, name: str) -> list[str]:
-        """Return the paths of a disk that name it after the next boot too; those of its port only where it has no other name."""
+        """Return the paths that still lead to this disk after the next boot; those of its port only if it has no name of its own."""
         paths = self.paths.get(name, ())
         return [path for path in paths if path.startswith(BY_ID)] or list(paths)
 
     def identity(self, name: str) -> Facts:
-        """Return what identifies a disk."""
+        """Return the identity of a disk."""
         return {key: self.devices[name].get(key, "") for key in IDENTITY}
 
     def find(self, path: str) -> str:
-        """Return the name of the device that a path leads to, or empty."""
+        """Return the name of the device that a path leads to, or an empty string."""
         for name, device in self.devices.items():
             if path == device["path"] or path in self.paths.get(name, ()):
                 return name
         return ""
 
     def above(self, name: str) -> list[str]:
-        """Everything that stands on a device."""
+        """Return every device on top of a device."""
         found: list[str] = []
         for child, device in self.devices.items():
             if name in device["parents"] and child not in found:
@@ -95,7 +81,7 @@ class Target:
 
 @dataclasses.dataclass
 class Plan:
-    """``phases``: the steps by phase. ``summary``: what they do, in words."""
+    """``phases``: the steps by phase. ``summary``: a description of the steps."""
 
     refusals: list[Facts] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -106,30 +92,5 @@ class Plan:
         self.refusals.append({"ok": False, "variable": f"bare_metal_{variable}", "problem": problem, "remedy": remedy})
 
     def programs(self) -> list[str]:
-        """Return the programs that the steps run on the live system: a missing one would show after the disks were emptied."""
+        """Return the programs that the steps run on the live system: a missing one would be noticed only after disks were emptied."""
         return sorted({step["command"][0] for steps in self.phases.values() for step in steps if step["do"] == "run"})
-
-
-def made(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str] = ()) -> list[str]:
-    """Return the devices of the manifest that are created on these disks, each after what it is on; nothing on an empty one."""
-    found: list[str] = []
-    new = [disk for disk in disks if disk in manifest["devices"]]
-    while new:
-        found += new
-        # One that stands on several is there once all of them are.
-        new = [
-            name
-            for name, device in manifest["devices"].items()
-            if name not in found and device["parents"] and set(device["parents"]) <= set(found) - set(empty)
-        ]
-    return found
-
-
-def unmade_mounts(manifest: Facts, names: t.Sequence[str]) -> list[str]:
-    """Mount points whose file systems are not made: what the backup has below them would land on the file system above."""
-    here = set(targets_of(manifest, names))
-    return sorted(mount["target"] for mount in manifest["mounts"] if mount["target"] not in here)
-
-
-def targets_of(manifest: Facts, names: t.Iterable[str]) -> list[str]:
-    return sorted(mount["target"] for name in names for mount in layout.mounts_of(manifest, name))

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""Plan how a machine is built again on empty disks: from its manifest and the live system to steps as data. Pure.
 
-"""How a machine is built again on empty disks: from its manifest and what a live system sees, to steps as data. Pure.
-
-A disk is written to when the request names it, and no other. Whatever speaks against the whole is said before the first step: the
-plan then has refusals and no steps.
+Only disks that the request names are written to. All problems are found before the first step: the plan then has refusals and no
+steps.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.checks import (
-    _check_request,
-    _check_stacks,
-    _check_whole,
+    check_request,
+    check_stacks,
+    check_whole,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit, Partition
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
@@ -26,9 +24,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     Plan,
     Request,
     Target,
-    made,
-    targets_of,
-    unmade_mounts,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
 
@@ -36,11 +31,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._manifest im
 def plan(manifest: Facts, target: Target, request: Request) -> Plan:
     """Plan the rebuild, or return its problems."""
     result = Plan()
-    _check_request(manifest, target, request, result)
+    check_request(manifest, target, request, result)
     if result.refusals:
         return result
-    names = made(manifest, request.disks, request.empty)
-    _check_stacks(manifest, target, request, names, result)
+    names = layout.devices_on(manifest, request.disks, request.empty)
+    check_stacks(manifest, target, request, names, result)
     tables: dict[str, list[Partition]] = {}
     for disk, path in request.disks.items():
         here = target.devices[target.find(path)]
@@ -50,7 +45,7 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
             )
             continue
         if not manifest["disks"][disk]["table"]:
-            _check_whole(manifest, disk, here, request, result)
+            check_whole(manifest, disk, here, request, result)
             continue
         try:
             tables[disk] = layout.lay_out(
@@ -66,7 +61,7 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
         return result
     on = {disk: target.find(path) for disk, path in request.disks.items()}
     filled = [name for name in names if name not in request.empty]
-    left_out = unmade_mounts(manifest, filled)
+    left_out = layout.unmade_mounts(manifest, filled)
     built = steps.Build(manifest, target.devices, _nodes(target, request, tables), request.empty)
     try:
         built.disks(tables, on, request.data, target.above)
@@ -81,7 +76,7 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
 
 
 def _nodes(target: Target, request: Request, tables: t.Mapping[str, list[Partition]]) -> dict[str, tuple[str, int]]:
-    """Path and size, on the target, of the disks and partitions that are made."""
+    """Return path and size, on the target, of the disks and partitions that are made."""
     found = {}
     for disk, path in request.disks.items():
         here = target.devices[target.find(path)]
@@ -103,10 +98,10 @@ def _absent(manifest: Facts, target: Target, names: t.Sequence[str]) -> list[str
 
 
 def _boot_disk(manifest: Facts, target: Target, request: Request) -> tuple[str, str]:
-    """Path, and a name that outlives a reboot, of the disk that the firmware of a BIOS starts from: that of /boot, or of /."""
+    """Return the path, and a name that survives reboots, of the disk that a BIOS boots: that of /boot, or of /."""
     for point in ("/boot", "/"):
         for disk, path in request.disks.items():
-            if point in targets_of(manifest, made(manifest, [disk])):
+            if point in layout.mount_points(manifest, layout.devices_on(manifest, [disk])):
                 name = target.find(path)
                 return target.devices[name]["path"], next(
                     iter(target.paths.get(name, ())), target.devices[name]["path"]
@@ -118,10 +113,10 @@ def _notes(manifest: Facts, names: t.Sequence[str]) -> list[str]:
     notes = []
     if manifest["boot"]["secure_boot"] == "enabled":
         notes.append(
-            "Secure Boot: a key of your own for DKMS's modules has to be enrolled anew: mokutil --import /var/lib/dkms/mok.pub"
+            "Secure Boot: a key of your own for DKMS's modules has to be enrolled again: mokutil --import /var/lib/dkms/mok.pub"
         )
     if any(manifest["devices"][name]["content"]["type"] == storage.LUKS for name in names):
-        notes.append("LUKS: the header is new; a TPM or key file that unlocked the old one has to be enrolled anew")
+        notes.append("LUKS: the header is new; a TPM or key file that unlocked the old one has to be enrolled again")
     for group, facts in manifest["volume_groups"].items():
         for volume in facts["volumes"] if layout.devices_of(manifest, group) & set(names) else ():
             if volume["origin"]:

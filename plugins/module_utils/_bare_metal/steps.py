@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
 """The steps of a rebuild, in their order, each as data: a command, a directory, a file, an edit. Pure.
 
 ``disks`` makes partitions, file systems and mounts; ``files`` restores; ``system`` makes what was restored start here. A step that
@@ -24,7 +22,7 @@ Facts = dict[str, t.Any]
 ROOT = "/target"
 WORK = "/run/rigwright_bare_metal"
 SETTLE = ["udevadm", "settle", "--timeout=60"]
-# What a running system fills itself, by mode; backups leave these out.
+# Directories that a running system fills itself, by mode; backups leave these out.
 EMPTY_DIRECTORIES = {
     "/proc": "0555", "/sys": "0555", "/dev": "0755", "/run": "0755", "/tmp": "1777", "/var/tmp": "1777", "/mnt": "0755", "/media": "0755",  # noqa: S108
 }  # fmt: skip
@@ -61,19 +59,18 @@ class Build:
         data: t.Mapping[str, int],
         above: t.Callable[[str], list[str]],
     ) -> None:
-        """Add the steps for the disks.
-
-        :raises DoesNotFit: the volumes of a group do.
-        """
+        """Add the steps that make partitions, file systems and mounts."""
         self.sector = max(self.here[name]["logical_sector"] for name in on.values())
         for disk, name in on.items():
             path = self.here[name]["path"]
-            # What stands on partitions is gone with them; an extended one is as small as its table, which goes with that of the disk.
+            # Devices on partitions are gone with them; an extended one is as small as its table, which goes with that of the disk.
             parts = [
-                one for one in above(name) if self.here[one]["kind"] == "part" and self.here[one]["size"] >= layout.MIB
+                part
+                for part in above(name)
+                if self.here[part]["kind"] == "part" and self.here[part]["size"] >= layout.MIB
             ]
             for old in [*parts, name]:
-                # With its partitions, whose signatures would come to light again at the same places.
+                # Also its partitions, whose signatures would reappear at the same places.
                 self.run("wipefs", "--all", "--quiet", self.here[old]["path"], writes=[path])
             if disk in tables:
                 sector = self.here[name]["logical_sector"]
@@ -86,7 +83,7 @@ class Build:
         extended = {name for disk in tables for name in self._extended(disk)}
         todo = [name for name in self.manifest["devices"] if name in self.nodes and name not in {*tables, *extended}]
         while todo:
-            todo = [made for name in todo for made in self._fill(name, data)]
+            todo = [created for name in todo for created in self._fill(name, data)]
         self._mount()
 
     def _extended(self, disk: str) -> set[str]:
@@ -94,7 +91,7 @@ class Build:
         return {row["name"] for row in table["partitions"] if layout.is_extended(table, row)}
 
     def _fill(self, name: str, data: t.Mapping[str, int]) -> list[str]:
-        """Make what a device holds; return the devices that come into being by that."""
+        """Make what a device holds; return the devices that this creates."""
         device = self.manifest["devices"][name]
         node, size = self.nodes[name]
         kind = device["content"]["type"]
@@ -105,7 +102,7 @@ class Build:
             return self._encrypt(name)
         if kind == storage.PV:
             group = layout.group_on(self.manifest, name)
-            members = [one for one in self.nodes if layout.group_on(self.manifest, one) == group]
+            members = [member for member in self.nodes if layout.group_on(self.manifest, member) == group]
             # The group is made with the last of its devices.
             return self._group(group, members, data) if name == members[-1] and group else []
         self.run(*format_command(device, node, self.sector), writes=[node])
@@ -156,7 +153,7 @@ class Build:
         return found
 
     def _subvolumes(self, name: str) -> None:
-        """Add the subvolumes of a btrfs that were mounted."""
+        """Create the subvolumes of a btrfs that were mounted."""
         roots = sorted({mount["root"] for mount in self._mounts(name) if mount["root"] != "/"})
         if self.manifest["devices"][name]["content"]["type"] != "btrfs" or not roots:
             return
@@ -170,14 +167,16 @@ class Build:
 
     def _mount(self) -> None:
         found = [(mount, node) for name, (node, _size) in self.nodes.items() for mount in self._mounts(name)]
-        for mount, node in sorted(found, key=lambda one: (one[0]["target"].rstrip("/").count("/"), one[0]["target"])):
+        for mount, node in sorted(
+            found, key=lambda pair: (pair[0]["target"].rstrip("/").count("/"), pair[0]["target"])
+        ):
             place = self.at(mount["target"])
             subvolume = ["-o", f"subvol={mount['root']}"] if mount["type"] == "btrfs" and mount["root"] != "/" else []
             self.add("directory", path=place, mode="0755")
             self.run("mount", *subvolume, node, place, writes=[node])
 
     def _mounts(self, name: str) -> list[Facts]:
-        """Return the mounts of a device. A directory of it that is mounted too is visible through that, and is no subvolume."""
+        """Return where a device is mounted. A directory of it that is mounted as well is visible through that, and is no subvolume."""
         if name in self.empty:
             return []
         mounts = layout.mounts_of(self.manifest, name)
@@ -201,10 +200,7 @@ class Build:
     def system(
         self, names: t.Sequence[str], absent: t.Sequence[str], boot_disk: tuple[str, str], left_out: t.Sequence[str]
     ) -> None:
-        """Add the steps for the system.
-
-        :param left_out: mount points whose file systems are not made.
-        """
+        """Add the steps that make the restored system start."""
         self.phase = "system"
         self.add("mounted", path=ROOT)
         for path, mode in EMPTY_DIRECTORIES.items():
@@ -220,7 +216,7 @@ class Build:
             ("grub", "/etc/default/grub"),
         ):
             self.add("edit", path=self.at(path), kind=kind, references=references, absent=list(absent))
-        # Written by an installer long ago, it says which disk was which.
+        # An installer wrote it long ago, with the old names of disks.
         self.add("remove", path=self.at("/boot/grub/device.map"))
         for place in ("/dev", "/proc", "/sys", "/run"):
             self.add("bind", source=place, path=self.at(place))
@@ -236,19 +232,19 @@ class Build:
         self.run("umount", "--recursive", ROOT)
 
     def _swap_files(self, left_out: t.Sequence[str]) -> bool:
-        """Swap files, which backups leave out; not those of a disk that is not made: they would fill /. Whether there are any."""
-        made = [
+        """Create swap files again, but not those of a disk that is not made: they would fill /. Return whether there are any."""
+        files_of_swap = [
             swap
             for swap in self.manifest["swaps"]
             if swap["type"] == "file" and not any(is_within(swap["path"], point) for point in left_out)
         ]
-        for swap in made:
+        for swap in files_of_swap:
             self.add("swap_file", path=self.at(swap["path"]), size=swap["size"])
             self.summary.append(f"{swap['path']}: {layout.human(swap['size'])} of swap in a file")
-        return bool(made)
+        return bool(files_of_swap)
 
     def _loader(self, boot_disk: tuple[str, str]) -> None:
-        """Add grub, for the firmware of this machine."""
+        """Install grub for the firmware of this machine."""
         path, lasting = boot_disk
         if self.manifest["boot"]["mode"] == "uefi":
             esp = next(
@@ -260,15 +256,15 @@ class Build:
                 ),
                 ESP[0],
             )
-            # A firmware that lost its entries, or a disk in another machine, starts what lies at the removable place.
+            # A firmware that lost its entries, or a disk in another machine, starts the program at the removable place.
             removable = ["--force-extra-removable"] if self.manifest["host"]["distribution"] == "debian" else []
             target = GRUB.get(self.manifest["host"]["architecture"], GRUB["x86_64"])
-            words = ["grub-install", f"--target={target}", f"--efi-directory={esp}", "--recheck"]
+            command = ["grub-install", f"--target={target}", f"--efi-directory={esp}", "--recheck"]
             without = {
-                "command": ["chroot", ROOT, *words, "--no-nvram", *(removable or ["--removable"])],
-                "warning": "the firmware took no entry for this system, and has to start what lies at the removable place",
+                "command": ["chroot", ROOT, *command, "--no-nvram", *(removable or ["--removable"])],
+                "warning": "the firmware took no entry for this system, and has to start the program at the removable place",
             }
-            self._inside(*words, *removable, writes=[path], otherwise=without)
+            self._inside(*command, *removable, writes=[path], otherwise=without)
         else:
             # What the package asks for when it is upgraded: on the old disk's name the next upgrade would fail, or leave an old core.
             selections = f"grub-pc grub-pc/install_devices multiselect {lasting}\n"
@@ -281,7 +277,7 @@ class Build:
 
 
 def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
-    """Make a device's file system as it was: with its UUID, its label, and no feature that its own kernel and grub do not know.
+    """Return the command that makes a file system with the old UUID, label and features, which its kernel and grub know.
 
     :param sector: of the disk; blocks are at least as large.
     """
@@ -305,16 +301,16 @@ def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
         options: dict[str, list[str]] = {section: [] for section in storage.XFS_OPTIONS}
         options["m"].append(f"uuid={uuid}")
         if features:
-            known = features["options"]
+            enabled = features["options"]
             for section, names in storage.XFS_OPTIONS.items():
                 # Those that mkfs of Debian 12 does not know are not named unless they were on: off is what it does.
                 options[section] += [
-                    f"{name}={known[name]}" for name in names if known[name] or name not in ("exchange", "parent")
+                    f"{name}={enabled[name]}" for name in names if enabled[name] or name not in ("exchange", "parent")
                 ]
             options["i"].append(f"size={features['inode_size']}")
             command += ["-b", f"size={max(features['block_size'], sector)}"]
-        for section, words in options.items():
-            command += [f"-{section}", ",".join(words)] if words else []
+        for section, values in options.items():
+            command += [f"-{section}", ",".join(values)] if values else []
         return [*command, node]
     if kind == "btrfs":
         return ["mkfs.btrfs", "-q", "-f", "-U", uuid, *(["-L", label] if label else []), node]
@@ -326,7 +322,7 @@ def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
 
 
 def device_references(manifest: Facts) -> dict[str, Facts]:
-    """By device: its UUID, whether its own name is one that lasts, where it was mounted, and every name that files may have for it."""
+    """Return, by device, its UUID, whether its name is stable, its mount points, and all names that files may use for it."""
     volumes = {
         layout.volume_device(group, volume["name"]): f"/dev/{group}/{volume['name']}"
         for group, facts in manifest["volume_groups"].items()
@@ -335,7 +331,7 @@ def device_references(manifest: Facts) -> dict[str, Facts]:
     found = {}
     for name, device in manifest["devices"].items():
         content, lasting = device["content"], device["kind"] in ("crypt", "lvm")
-        words = {device["path"], f"/dev/mapper/{name}" if lasting else f"/dev/{name}", volumes.get(name, "")}
+        names = {device["path"], f"/dev/mapper/{name}" if lasting else f"/dev/{name}", volumes.get(name, "")}
         tags = {"UUID": content["uuid"], "LABEL": content["label"]}
         for disk in device["parents"]:
             facts = manifest["disks"].get(disk, {"table": {}})
@@ -344,22 +340,22 @@ def device_references(manifest: Facts) -> dict[str, Facts]:
                 if row["name"] != name:
                     continue
                 links = [*facts["by_id"], *facts.get("by_path", ())]
-                words |= {f"{link}-part{row['number']}" for link in links}
+                names |= {f"{link}-part{row['number']}" for link in links}
                 # A table of DOS has no ids of its own for partitions: they are made of that of the disk.
                 of_disk = f"{table['id'].lower().removeprefix('0x')}-{row['number']:02x}"
                 tags |= {"PARTUUID": row["uuid"] or of_disk, "PARTLABEL": row["label"]}
-        words |= {f"{tag}={value}" for tag, value in tags.items() if value}
+        names |= {f"{tag}={value}" for tag, value in tags.items() if value}
         found[name] = {
             "uuid": content["uuid"],
             "lasting": lasting,
             "targets": sorted(mount["target"] for mount in layout.mounts_of(manifest, name)),
-            "names": sorted(files.normal(word) for word in words if word),
+            "names": sorted(files.normal(word) for word in names if word),
         }
     return found
 
 
 def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:
-    """Return what the first boot has to show of the created devices."""
+    """Return what the first boot has to find of the devices that were made."""
     return {
         "host": manifest["host"]["name"],
         "machine_id": manifest["host"]["machine_id"],

@@ -16,7 +16,8 @@ from ansible.module_utils.basic import AnsibleModule
 SPEC: dict[str, t.Any] = {
     "request": {"type": "dict", "required": True},
     "context": {"type": "dict", "default": {}},
-    "secrets": {"type": "str", "default": "{}", "no_log": True},
+    # Empty without any: Ansible masks this text wherever the result has it, and `{}` is the text of many files.
+    "secrets": {"type": "str", "default": "", "no_log": True},
 }
 
 
@@ -29,7 +30,7 @@ def role_module() -> tuple[AnsibleModule, dict[str, t.Any]]:
     if os.geteuid() != 0:
         module.fail_json(msg="a plan reads what root alone may: set `become: true`")
     params = module.params
-    request = {"planned": {}, **params["request"], **json.loads(params["secrets"]), **params["context"]}
+    request = {"planned": {}, **params["request"], **json.loads(params["secrets"] or "{}"), **params["context"]}
     return module, request if module.check_mode else {**request, "planned": {}}
 
 

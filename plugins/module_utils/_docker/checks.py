@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     CONFLICTS,
     DAEMON_JSON,
@@ -66,14 +67,33 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
     for mirror in params["registry_mirrors"]:
         if not _MIRROR.fullmatch(mirror):
             yield problem(
-                "docker_registry_mirrors", f"has an invalid address: {mirror!r}", "write https://mirror.example.org"
+                "docker_registry_mirrors",
+                f"has an invalid address: {without_secrets(repr(mirror))}",
+                "write https://mirror.example.org",
             )
     for user in params["users"]:
         if not _USER.fullmatch(user):
             yield problem("docker_users", f"has an invalid user name: {user!r}", "list names of users of the host")
+    yield from _rootless_problems(params)
     if params["version"] and not _VERSION.fullmatch(params["version"]):
         yield problem("docker_version", f"is not a version: {params['version']!r}", "write 28.5, or 28.5.2")
     yield from _pool_problems(params["address_pools"])
+
+
+def _rootless_problems(params: Params) -> t.Iterator[Problem]:
+    if "root" in params["rootless_users"]:
+        yield problem(
+            "docker_rootless_users",
+            "names root, whose docker is the one of the host",
+            "list users of the host, and create them first",
+        )
+    both = [user for user in params["rootless_users"] if user in params["users"]]
+    if both:
+        yield problem(
+            "docker_rootless_users",
+            f"names users who are in docker_users as well, and so can become root: {', '.join(both)}",
+            "name each user in only one of the two",
+        )
 
 
 def _is_address(text: str) -> bool:
@@ -142,6 +162,12 @@ def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]
             "docker_users",
             f"names no user of this host: {', '.join(host.unknown_users)}",
             "create them first, or drop them",
+        )
+    if host.unknown_rootless_users:
+        yield problem(
+            "docker_rootless_users",
+            f"names no user of this host: {', '.join(host.unknown_rootless_users)}",
+            "list users of the host, and create them first",
         )
     if "hosts" in plan.options:
         yield problem(
@@ -252,7 +278,9 @@ def refusal_problems(message: str, params: Params) -> t.Iterator[Problem]:
     names = [name for name in re.split(r"[,\s]+", unknown[1]) if name] if unknown else []
     given = [name for name in names if name in params["daemon_options"]]
     text = (
-        f"has options that dockerd does not know: {', '.join(names)}" if names else f"is refused by dockerd: {message}"
+        f"has options that dockerd does not know: {', '.join(names)}"
+        if names
+        else f"is refused by dockerd: {without_secrets(message)}"
     )
     yield problem(
         "docker_daemon_options" if given or not names else DAEMON_JSON,

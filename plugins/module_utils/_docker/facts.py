@@ -248,6 +248,10 @@ def read_parts(tree: Tree) -> dict[str, str]:
     return {path: tree.text(path) for path in paths if path.endswith(".json")}
 
 
+def _unknown(users: t.Iterable[str]) -> list[str]:
+    return [user for user in users if accounts.uid_of(user) is None]
+
+
 def read_host(
     params: t.Mapping[str, t.Any],
     daemon: docker.Daemon | None,
@@ -286,7 +290,8 @@ def read_host(
         containerd_managed=docker.CONTAINERD_CONFIG in records,
         places={path: read_place(path, mounts, coming) for path in paths},
         networks=parse_routes(Tree("/").text("/proc/net/route")),
-        unknown_users=[user for user in params["users"] if accounts.uid_of(user) is None],
+        unknown_users=_unknown(params["users"]),
+        unknown_rootless_users=_unknown(params["rootless_users"]),
         group=read_group(),
         daemon=daemon,
         stopped=None if daemon else read_stopped_daemon(tree, packages, config),

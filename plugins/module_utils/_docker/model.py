@@ -143,6 +143,7 @@ class Host:
     places: t.Mapping[str, Place] = dataclasses.field(default_factory=dict)
     networks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown_users: t.Sequence[str] = ()
+    unknown_rootless_users: t.Sequence[str] = ()
     role_units: tuple[str, ...] | None = None
     idle: t.Sequence[str] = ()
     group: tuple[str, ...] | None = None

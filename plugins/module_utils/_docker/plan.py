@@ -164,7 +164,6 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     # An older docker has no such option: facts.validate_options asks it before anything changes.
     validate = {"validate": f"{PROGRAMS[plan.edition]} --validate --config-file=%s"}
     protected = protection(host, options)
-    plan.secret = bool(protected)
     plan.files = [
         {
             "path": DAEMON_JSON,
@@ -270,6 +269,7 @@ def plan_present(host: Host, params: Params) -> Plan:
         plan.options = wanted_options(host, params)
     except Unreadable:
         plan.requirements += unreadable_problems(host)
+    plan.secret = bool(protection(host, plan.options))
     if plan.requirements:
         return plan
     plan.requirements = list(host_problems(host, params, plan))
@@ -295,6 +295,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
     except Unreadable:
         plan.requirements = list(unreadable_problems(host))
         return plan
+    plan.secret = bool(protection(host, plan.options))
     reason = disruption(host, restart_part(memory.written), restart_part(plan.options))
     if host.stopped and host.stopped.running:
         reason = f"{host.stopped.running} containers still run without docker: start it, and check `docker ps`"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read the host, check the request and plan docker: the work of the module docker_plan."""
+"""Read the host, check the request and plan docker: the work of the modules docker_plan and docker_verify."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGE_SET = "docker_packages"
 
 
 def run(params: Params, command: facts.RunCommand, firewall_rules: str) -> dict[str, t.Any]:
-    """Return the plan as the module docker_plan returns it.
+    """Return the plan as the module docker_plan returns it; with ``secret`` it holds what only root may read.
 
     :param command: ``run_command`` of the module.
     :param firewall_rules: the file that the role firewall puts in place.
@@ -34,7 +34,6 @@ def run(params: Params, command: facts.RunCommand, firewall_rules: str) -> dict[
         daemon = facts.read_daemon(started, names) if active else None
         host = facts.read_host(params, daemon, units, firewall_rules)
     except (ValueError, KeyError, TypeError) as error:
-        # The task does not show what fails in it (no_log), and the role reports the problems.
         damaged = model.Plan(requirements=[problem(model.FOLDER, "is damaged", str(error))])
         return {**dataclasses.asdict(damaged), "installed": False, "key": "", "package_files_due": False}
     plan = plan_present(host, params) if params["state"] == "present" else plan_absent(host, params)

@@ -21,6 +21,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.pl
 SSH_UNITS = ("ssh.service", "sshd.service")
 
 
+# Seconds in which a new connection has to be possible.
+WAIT = (10, 600)
+
+
+def wait_problems(seconds: int) -> list[Problem]:
+    """Return the problem of a wait for the confirmation of new rules."""
+    if WAIT[0] <= seconds <= WAIT[1]:
+        return []
+    text = "is not between 10 and 600: a new connection would be too late, or a lockout too long"
+    return [problem("firewall_confirm_seconds", text, "leave it at 60, or choose a number from 10 to 600")]
+
+
 def requirements(request: table.Request, facts: Facts) -> list[Problem]:
     """Return the problems of the request on this facts."""
     wrong = table.problems(request)

@@ -19,7 +19,13 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply, plan, table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import (
+    apply,
+    checks,
+    findings,
+    plan,
+    table,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import connection
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.facts import ancestors
@@ -37,6 +43,22 @@ UNITS = (*OURS, "ufw.service", "firewalld.service", "docker.service")
 TRIAL = 'nft --file "$1" && nft --stateless --json list table inet rigwright'
 
 SIOCGIFADDR = 0x8915
+
+
+def plan_for(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the plan for the variables of the role, with its problems and findings."""
+    request = table.Request(**{name: params[name] for name in table.Request._fields})
+    # Some kernels lack nft_socket, which the first text needs.
+    texts = [""] if table.problems(request) else [table.text(request), table.text(request, older=False)]
+    text, facts = Reader(module, tree).facts(request, texts)
+    return {
+        "requirements": [*checks.wait_problems(params["confirm_seconds"]), *checks.requirements(request, facts)],
+        "rules": text,
+        "installed": facts.installed,
+        "load": plan.must_load(facts),
+        "in_force": findings.in_force(facts),
+        "findings": findings.findings(facts),
+    }
 
 
 def addresses(names: t.Iterable[str]) -> list[str]:

@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.plan import (
     Facts,
@@ -89,6 +93,16 @@ def in_force(facts: Facts) -> Finding:
     evidence = "; ".join(wrong) or "the table in force is that of the files"
     remedy = "run the role again; `journalctl -u rigwright-firewall` has the reason"
     return finding("firewall.in_force", "fail" if wrong else "pass", evidence, remedy)
+
+
+def request(problems: t.Sequence[Problem]) -> Finding:
+    """Return the finding on the request."""
+    return finding(
+        "firewall.request",
+        "fail" if problems else "pass",
+        "; ".join(f"{row['variable']} {row['problem']}" for row in problems) or "the request has no problem",
+        "; ".join(row["remedy"] for row in problems),
+    )
 
 
 def opened_by(text: str, chains: t.Collection[str] = ("input", "declared")) -> Opened:

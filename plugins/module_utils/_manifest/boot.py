@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""How a host boots: firmware, its entries, the loader, the kernel's command line, and where it resumes from."""
+"""The boot of a host: firmware, its entries, the loader, the kernel's command line, and the resume device."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ LOADERS = {
 
 
 def parse_efibootmgr(text: str) -> Facts:
-    """Parse the firmware's entries from ``efibootmgr -v``: partition by UUID, and file on it."""
+    """Parse the firmware's entries from ``efibootmgr -v``: the UUID of the partition, and the file on it."""
     entries = []
     for number, active, rest in re.findall(r"^Boot([0-9A-Fa-f]{4})(\*?) (.+)$", text, re.MULTILINE):
         label, _tab, path = rest.partition("\t")
@@ -64,7 +62,7 @@ def secure_boot(tree: Tree) -> str:
 
 
 def loader(packages: t.Container[str]) -> str:
-    """Return the installed loader: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or empty."""
+    """Return the installed loader: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or an empty string."""
     return next((name for package, name in LOADERS.items() if package in packages), "")
 
 

@@ -2,12 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The manifest of a machine: what is needed to build it again, as one document with a version; and its comparison with an older one.
 
-"""The manifest of a machine: what it takes to build it again, as one document with a version; compared with an earlier one.
-
-The document is plain JSON. Nothing in it opens anything: passwords in addresses and options are left out, keys are named by their
-fingerprints.
+The document is plain JSON without secrets: passwords in addresses and options are left out, keys are named by their fingerprints.
 """
 
 from __future__ import annotations
@@ -20,16 +17,16 @@ import typing as t
 Facts = dict[str, t.Any]
 
 SCHEMA = 1
-# Where a machine keeps it, and a backup has it.
+# The path on the machine, and in its backup.
 PATH = "/var/lib/rigwright/manifest.json"
-# A file system that has grown or shrunk by less than this part of its size is as it was: a manifest is not written anew for it.
+# A file system that has grown or shrunk by less than this part of its size is unchanged: the manifest is not written again for it.
 USED_STEP = 0.05
 # The texts of locks, and what the volume groups were: too long for a line, so a digest stands for them in the differences.
 _LONG = 200
-_TOLD = 8
+_SHOWN = 8
 
 
-# What a rebuild reads, by kind: EACH stands for every name, a list for each that is in it, OR_NOTHING for what may be empty.
+# What a rebuild reads, by type: EACH is any name, a list is a list of any length, OR_NOTHING is a value that may be empty.
 EACH, OR_NOTHING = "*", "?"
 _CONTENT = {"type": str, "version": str, "uuid": str, "label": str}
 _ROW = {
@@ -71,11 +68,11 @@ SHAPE: Facts = {
 
 
 class Invalid(ValueError):
-    """Raised for a manifest that cannot be used; the text says why."""
+    """The manifest cannot be used; the text says why."""
 
 
 def check(manifest: t.Any) -> Facts:
-    """Return the manifest, if its version is known.
+    """Return the manifest if its version and its shape are valid.
 
     :raises Invalid: it is none.
     """
@@ -85,18 +82,18 @@ def check(manifest: t.Any) -> Facts:
         raise Invalid(
             f"it has the schema {manifest['schema']}, and {SCHEMA} is understood: use the collection that made it"
         )
-    faults = list(_faults(manifest, SHAPE, ""))
-    if not faults:
-        known = manifest["devices"]
-        named = {*manifest["disks"], *(parent for device in known.values() for parent in device["parents"])}
-        faults = [f"devices.{name} is missing" for name in sorted(named - set(known))]
-    if faults:
-        raise Invalid(f"it is cut short or damaged: {', '.join(faults[:_TOLD])}")
+    problems = list(_problems(manifest, SHAPE, ""))
+    if not problems:
+        devices = manifest["devices"]
+        named = {*manifest["disks"], *(parent for device in devices.values() for parent in device["parents"])}
+        problems = [f"devices.{name} is missing" for name in sorted(named - set(devices))]
+    if problems:
+        raise Invalid(f"it is cut short or damaged: {', '.join(problems[:_SHOWN])}")
     return manifest
 
 
-def _faults(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
-    """Return what differs from a shape, by its path."""
+def _problems(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
+    """Yield the differences from a shape, by path."""
     if isinstance(shape, type):
         # True is an int to Python.
         if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
@@ -105,28 +102,28 @@ def _faults(value: t.Any, shape: t.Any, name: str) -> t.Iterator[str]:
         if not isinstance(value, list):
             yield f"{name} is no list"
             return
-        for number, one in enumerate(value):
-            yield from _faults(one, shape[0], f"{name}[{number}]")
+        for number, item in enumerate(value):
+            yield from _problems(item, shape[0], f"{name}[{number}]")
     elif not isinstance(value, dict):
         yield f"{name} is no mapping"
     elif OR_NOTHING in shape:
-        yield from _faults(value, shape[OR_NOTHING], name) if value else ()
+        yield from _problems(value, shape[OR_NOTHING], name) if value else ()
     else:
         for key in value if EACH in shape else shape:
             path = f"{name}.{key}" if name else str(key)
             if key in value:
-                yield from _faults(value[key], shape.get(EACH, shape.get(key)), path)
+                yield from _problems(value[key], shape.get(EACH, shape.get(key)), path)
             else:
                 yield f"{path} is missing"
 
 
 def settle(new: Facts, old: Facts | None) -> Facts:
-    """Return the new manifest with old values where only small things changed: how full a file system is, and the time."""
+    """Return the new manifest, with old values where nothing important changed: how full a file system is, and the time."""
     if not old:
         return new
-    known = {mount["target"]: mount for mount in old.get("mounts", [])}
+    mounts = {mount["target"]: mount for mount in old.get("mounts", [])}
     for mount in new["mounts"]:
-        before = known.get(mount["target"], {})
+        before = mounts.get(mount["target"], {})
         if before.get("size") == mount["size"] and abs(before["used"] - mount["used"]) < mount["size"] * USED_STEP:
             mount["used"] = before["used"]
     return {**new, "made": old["made"]} if not differences(old, new) else new
@@ -145,23 +142,23 @@ def differences(old: Facts | None, new: Facts) -> list[str]:
 
 
 def _flatten(value: t.Any, name: str = "") -> dict[str, str]:
-    """Every value by its path. What is in a list goes by what names it, so that one more does not change all that follow."""
+    """Return every value by its path. An item of a list goes by its name, so that a new one does not change those after it."""
     if isinstance(value, dict) and value:
         return {
             path: text for key in value for path, text in _flatten(value[key], f"{name}.{key}" if name else key).items()
         }
-    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        keyed = {_key(one, number): one for number, one in enumerate(value)}
-        return {path: text for key, one in keyed.items() for path, text in _flatten(one, f"{name}[{key}]").items()}
-    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-        return {f"{name}[{one}]": "present" for one in value}
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        keyed = {_key(item, number): item for number, item in enumerate(value)}
+        return {path: text for key, item in keyed.items() for path, text in _flatten(item, f"{name}[{key}]").items()}
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return {f"{name}[{item}]": "present" for item in value}
     return {name: _short(value)}
 
 
-def _key(one: Facts, number: int) -> str:
+def _key(item: Facts, number: int) -> str:
     for field in ("target", "path", "name", "number", "file"):
-        if field in one:
-            return f"{one[field]} {' '.join(one['suites'])}" if "suites" in one else str(one[field])
+        if field in item:
+            return f"{item[field]} {' '.join(item['suites'])}" if "suites" in item else str(item[field])
     return str(number)
 
 
@@ -173,7 +170,7 @@ def _short(value: t.Any) -> str:
 
 
 def fingerprint_of_host_key(line: str) -> str:
-    """Type and fingerprint of a public host key, as ssh shows them; empty for a line that is none."""
+    """Return type and fingerprint of a public host key, as ssh shows them; empty for another line."""
     kind, _blank, rest = line.strip().partition(" ")
     try:
         body = base64.b64decode(rest.split(" ")[0], validate=True)
@@ -185,7 +182,7 @@ def fingerprint_of_host_key(line: str) -> str:
 
 
 def images(listed: t.Iterable[Facts]) -> list[Facts]:
-    """Return docker's images from its API: what has to be pulled again, by digest where it came from a registry."""
+    """Return Docker's images, from its API: what has to be pulled again, by digest where it came from a registry."""
     found = [
         {
             "name": ", ".join(sorted(image.get("RepoTags") or [])) or image["Id"],
@@ -199,7 +196,7 @@ def images(listed: t.Iterable[Facts]) -> list[Facts]:
 
 
 def volumes(listed: Facts) -> list[Facts]:
-    """Return docker's volumes from its API, without options of a driver, which may hold a password."""
+    """Return Docker's volumes, from its API, without the options of a driver, which may hold a password."""
     found = [
         {"name": volume["Name"], "driver": volume["Driver"], "mountpoint": volume.get("Mountpoint", "")}
         for volume in listed.get("Volumes") or []
@@ -208,17 +205,17 @@ def volumes(listed: Facts) -> list[Facts]:
 
 
 def interfaces(listed: t.Iterable[Facts], physical: t.Container[str]) -> list[Facts]:
-    """Return the network cards with their addresses from ``ip -j address``, without leased ones."""
+    """Return the network cards with their addresses, from ``ip -j address``, without dynamic ones."""
     return [
         {
-            "name": one["ifname"],
-            "mac": one.get("address", ""),
+            "name": interface["ifname"],
+            "mac": interface.get("address", ""),
             "addresses": sorted(
                 f"{address['local']}/{address['prefixlen']}"
-                for address in one.get("addr_info", [])
+                for address in interface.get("addr_info", [])
                 if not address.get("dynamic") and address.get("scope") == "global"
             ),
         }
-        for one in sorted(listed, key=lambda one: str(one["ifname"]))
-        if one["ifname"] in physical
+        for interface in sorted(listed, key=lambda interface: str(interface["ifname"]))
+        if interface["ifname"] in physical
     ]

@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The manifest of this machine, from its programs and files; and the file of the manifest.
 
-"""What this machine's programs and files say of it, as the manifest; and the file that the manifest is kept in.
-
-The module machine_manifest and the program of the role backup, which has no Ansible, ask alike.
+The module machine_manifest uses it, and the program of the role backup, which has no Ansible.
 """
 
 from __future__ import annotations
@@ -40,31 +38,31 @@ MISSING = 127
 
 
 def space(path: str) -> tuple[int, int]:
-    """Return the size of a file system, and how much of it is used."""
+    """Return the size of a file system and its used bytes."""
     found = os.statvfs(path)
     return found.f_blocks * found.f_frsize, (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
-class Mute(Exception):
-    """A program that everything rests upon says nothing; the text has the remedy."""
+class ProbeError(Exception):
+    """A required program has no output; the text has the remedy."""
 
 
 class Machine:
-    """What this machine's programs and files say."""
+    """A machine, as its programs and files describe it."""
 
     def __init__(self, run: Run, tree: Tree) -> None:
         self.run, self.tree = run, tree
         self.problems: list[str] = []
 
     def ask(self, *command: str) -> str:
-        """Return a program's output; nothing where it is missing or fails, as on a host without such devices."""
+        """Return the output of a program; empty where it is missing or fails."""
         rc, out = self.run(list(command))
         return out if rc == 0 else ""
 
     def storage(self) -> Facts:
         listed = self.ask("lsblk", "-J", "-O", "-b")
         if not listed:
-            raise Mute("lsblk tells nothing of this machine's disks: install util-linux, and run this as root")
+            raise ProbeError("lsblk shows no disks of this machine: install util-linux, and run this as root")
         devices = storage.parse_lsblk(listed)
         by_id, by_path = self.links("by-id"), self.links("by-path")
         disks = {}
@@ -97,19 +95,19 @@ class Machine:
         }
 
     def links(self, kind: str) -> dict[str, list[str]]:
-        """By a device's name, the links below /dev/disk that lead to it."""
+        """Return the links below /dev/disk to each device, by its name."""
         return storage.parse_links(
             kind, {name: self.tree.link(f"/dev/disk/{kind}/{name}") for name in self.tree.names(f"/dev/disk/{kind}")}
         )
 
     def table(self, device: Facts) -> str:
-        """Read a partition table, without which nothing on the disk can be made again.
+        """Return a partition table, without which nothing on the disk can be made again.
 
-        :raises Mute: there is nothing that reads it.
+        :raises ProbeError: no program can read it.
         """
         rc, out = self.run(["sfdisk", "-J", device["path"]])
         if rc == MISSING:
-            raise Mute(f"nothing here reads the partition table of {device['path']}: install the package fdisk")
+            raise ProbeError(f"nothing here reads the partition table of {device['path']}: install the package fdisk")
         if rc != 0:
             self.problems.append(
                 f"sfdisk cannot read the partition table of {device['path']} ({device['table_type']}): it is not in the manifest"
@@ -125,7 +123,7 @@ class Machine:
         return text[text.find(f"{name} {{") :] if f"{name} {{" in text else text
 
     def features(self, device: Facts) -> Facts:
-        """Read what is needed to make the device's file system again as it is."""
+        """Return what is needed to make the device's file system with the same features."""
         kind = device["content"]["type"]
         if kind in ("ext2", "ext3", "ext4"):
             return storage.parse_dumpe2fs(self.ask("dumpe2fs", "-h", device["path"]))
@@ -177,7 +175,7 @@ class Machine:
             return {}
 
     def conda(self) -> Facts:
-        """Read the environments of the role conda, with their locks, and others that users' conda knows."""
+        """Return the environments of the role conda with their locks, and other environments that users' conda knows."""
         found: Facts = {}
         for name in self.tree.names(f"{CONDA}/envs"):
             prefix = self.tree.resolve(f"{CONDA}/envs/{name}")
@@ -241,7 +239,7 @@ class Machine:
 
 
 def read(path: str) -> Facts | None:
-    """Read the manifest at a path, if there is one.
+    """Return the manifest at a path, if there is one.
 
     :raises ValueError: it cannot be read as one.
     """
@@ -250,22 +248,22 @@ def read(path: str) -> Facts | None:
 
 
 def write(path: str, manifest: Facts) -> None:
-    """At once and for root alone: who reads it meanwhile has the old one or the new one."""
+    """Replace the file atomically, readable only by root."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     replace_file(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o600)
 
 
 def keep(machine: Machine, path: str, check: bool = False) -> tuple[Facts, list[str], str]:
-    """Return the manifest, what is new in it, and the problems; write it only where something is new.
+    """Return the manifest, its changes, and the problems; write it only if something has changed.
 
-    :raises Mute: the machine says nothing.
+    :raises ProbeError: a required program has no output.
     """
     problems = []
     try:
         old = read(path) if path else None
     except ValueError as error:
         old = None
-        problems.append(f"{path} is damaged ({error}): it is made anew")
+        problems.append(f"{path} is damaged ({error}): it is written again")
     new = document.settle(machine.manifest(), old)
     changes = document.differences(old, new) if path else []
     if changes and not check:

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
-
-"""What is installed on a host and where it came from: packages, what a person asked for, holds, sources with their keys, kernels.
+"""The packages of a host and their origin: versions, manual installs, holds, sources with their keys, kernels.
 
 Pure, but for the files below a tree.
 """
@@ -27,7 +25,7 @@ ARCHITECTURE = "/var/lib/dpkg/arch"
 
 
 def installed(status: str, automatic: t.Collection[str]) -> Facts:
-    """Return the packages that are whole: version, and apt's mark. A foreign architecture is part of the name, as with dpkg."""
+    """Return the installed packages: version, and how apt has them. A foreign architecture is part of the name, as with dpkg."""
     names = re.findall(r"^Package: (\S+)\n(?:(?!\n).*\n)*?Architecture: (\S+)$", status, re.MULTILINE)
     foreign = _foreign(names)
     found = apt.parse_status(status)
@@ -41,13 +39,13 @@ def installed(status: str, automatic: t.Collection[str]) -> Facts:
 
 
 def _foreign(names: t.Sequence[tuple[str, str]]) -> list[str]:
-    """Return packages of another architecture than dpkg's own, which is that of the package dpkg."""
+    """Return the packages of another architecture than dpkg's own, which is that of the package dpkg."""
     own = {architecture for name, architecture in names if name == "dpkg"} | {"all"}
     return sorted(f"{name}:{architecture}" for name, architecture in names if architecture not in own)
 
 
 def read_sources(tree: Tree) -> list[Facts]:
-    """Read the sources of apt, one for each line or stanza."""
+    """Return the sources of apt, one for each line or stanza."""
     paths = [sources.SOURCES_LIST]
     paths += [
         f"{sources.SOURCES_PARTS}/{name}"
@@ -70,7 +68,7 @@ def read_sources(tree: Tree) -> list[Facts]:
 
 
 def read_keys(tree: Tree, entries: t.Iterable[Facts]) -> dict[str, list[str]]:
-    """Read the fingerprints of keys that apt trusts, or that a source names; empty for one that cannot be read."""
+    """Return the fingerprints in the key files that apt trusts, or that a source names; empty for an unreadable one."""
     paths = {
         f"{directory}/{name}"
         for directory in TRUSTED[:2]
@@ -89,7 +87,7 @@ def read_keys(tree: Tree, entries: t.Iterable[Facts]) -> dict[str, list[str]]:
 
 
 def read_kernels(tree: Tree, running: str) -> Facts:
-    """Read the kernels in /boot, and whether each has modules: one without boots, and has neither network nor driver."""
+    """Return the kernels in /boot, and whether each has its modules: one without them boots without network and driver."""
     releases = sorted(name[len("vmlinuz-") :] for name in tree.names("/boot") if name.startswith("vmlinuz-"))
     return {
         "running": running,
@@ -101,7 +99,7 @@ def read_kernels(tree: Tree, running: str) -> Facts:
 
 
 def read_nvidia(tree: Tree) -> Facts:
-    """Read the loaded driver, and the CUDA toolkits below /usr/local."""
+    """Return the loaded driver, and the CUDA toolkits below /usr/local."""
     version = re.search(r"\s(\d{3}(?:\.\d+)+)\s", tree.text("/proc/driver/nvidia/version"))
     return {
         "driver": version.group(1) if version else "",

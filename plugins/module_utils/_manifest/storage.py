@@ -2,11 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# This module is private to the collection.
+"""The storage of a host from lsblk, sfdisk, LVM, mdadm and the tools of file systems, as the data of a manifest.
 
-"""What lsblk, sfdisk, LVM, mdadm and the tools of file systems say of a host's storage, as the data of a manifest.
-
-Pure: what the tools print in, data out. Of each thing stands what has to be known to make it again, on a disk of another size too.
+Pure: output of the tools in, data out. The data is what is needed to make everything again, also on a disk of another size.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ import typing as t
 
 Facts = dict[str, t.Any]
 
-# Kinds of lsblk that stand on a disk and can be made again. Loop devices are files of another file system.
+# Kinds of lsblk that are on a disk and can be made again. Loop devices are files of another file system.
 _KINDS = {"disk": "disk", "part": "part", "crypt": "crypt", "lvm": "lvm"}
 LUKS, PV, MD_MEMBER, SWAP = "crypto_LUKS", "LVM2_member", "linux_raid_member", "swap"
 # States of a file system, which dumpe2fs has among its features: mkfs knows none of them.
 _STATES_OF_EXT4 = {"needs_recovery", "orphan_present", "shared_blocks", "journal_dev"}
-# What mkfs.xfs is told, by the section of its options. A newer mkfs would choose what an older kernel cannot read.
+# The options of mkfs.xfs, by section. A newer mkfs would choose what an older kernel cannot read.
 XFS_OPTIONS = {
     "m": ("crc", "finobt", "rmapbt", "reflink", "bigtime", "inobtcount"),
     "i": ("sparse", "nrext64", "exchange"),
@@ -32,7 +30,7 @@ XFS_OPTIONS = {
 
 
 def parse_lsblk(text: str) -> Facts:
-    """Parse the disks and all that is on them: ``{name: {kind, parents, size, content, mountpoints, ...}}``, from ``lsblk -J -O -b``.
+    """Parse the disks and all devices on them: ``{name: {kind, parents, size, content, mountpoints, ...}}``, from ``lsblk -J -O -b``.
 
     A name is that of the kernel, or what the mapper has for it. A device on several others, as one of RAID, is there once.
     """
@@ -71,7 +69,7 @@ def parse_lsblk(text: str) -> Facts:
 
 
 def parse_table_ids(text: str) -> dict[str, str]:
-    """Parse the ids of the partition tables, by the names of their disks, from the same output."""
+    """Parse the ids of the partition tables by the names of their disks, from the same output."""
     return {node["name"]: str(node["ptuuid"]) for node in json.loads(text)["blockdevices"] if node.get("ptuuid")}
 
 
@@ -91,7 +89,7 @@ def _disk(node: Facts) -> Facts:
 
 
 def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
-    """Return names below /dev/disk/by-id, or another *kind*, by the kernel's name; the best known first."""
+    """Return names below /dev/disk/by-id or another *kind* by the kernel's name; those that people know come first."""
     found: dict[str, list[str]] = {}
     for name in sorted(links, key=lambda name: (name.startswith(("wwn-", "nvme-eui", "nvme-nvme.")), name)):
         found.setdefault(links[name].rpartition("/")[2], []).append(f"/dev/disk/{kind}/{name}")
@@ -99,7 +97,7 @@ def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def parse_sfdisk(text: str) -> Facts:
-    """Parse a partition table from ``sfdisk -J``; sizes in sectors, as the table has them."""
+    """Parse a partition table from ``sfdisk -J``; sizes are in sectors, as in the table."""
     table = json.loads(text)["partitiontable"]
     return {
         "type": table["label"],
@@ -133,7 +131,7 @@ def parse_report(text: str, kind: str) -> list[dict[str, str]]:
 
 
 def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) -> Facts:
-    """Return the volume groups: extent size, devices, volumes, and the text of ``vgcfgbackup``."""
+    """Return the volume groups: extent size, their devices and volumes, and the text of ``vgcfgbackup``."""
     groups: Facts = {}
     for row in parse_report(vgs, "vg"):
         groups[row["vg_name"]] = {
@@ -145,7 +143,7 @@ def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) ->
             "volumes": [],
             "backup": backups.get(row["vg_name"], ""),
         }
-    # The reports of some versions leave the group's name out of `pv_all`: the group's own text tells then.
+    # The reports of some versions leave the group's name out of `pv_all`: then the group's own text has it.
     for row in parse_report(pvs, "pv"):
         for name, group in groups.items():
             if row.get("vg_name") == name or row["pv_uuid"] in group["backup"]:
@@ -169,7 +167,7 @@ def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) ->
 
 
 def parse_mdadm(text: str) -> Facts:
-    """Parse an array from ``mdadm --detail --export``."""
+    """Parse an array, from ``mdadm --detail --export``."""
     values = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
     return {
         "level": values.get("MD_LEVEL", ""),
@@ -183,7 +181,7 @@ def parse_mdadm(text: str) -> Facts:
 
 
 def parse_dumpe2fs(text: str) -> Facts:
-    """Parse the options with which mke2fs makes the file system again, from ``dumpe2fs -h``."""
+    """Parse what mke2fs needs to make the file system again, from ``dumpe2fs -h``."""
     values = {
         name.strip(): value.strip() for name, _colon, value in (line.partition(":") for line in text.splitlines())
     }
@@ -202,22 +200,26 @@ def parse_dumpe2fs(text: str) -> Facts:
 
 
 def parse_xfs_info(text: str) -> Facts:
-    """Parse the options of mkfs.xfs from ``xfs_info``. What it does not name did not exist when that program was made."""
+    """Parse what mkfs.xfs needs, from ``xfs_info``. An option that it does not name did not exist when the file system was made."""
     values = dict(re.findall(r"\b(\w[\w-]*)=(\d+)\b", text))
     if "isize" not in values:
         return {}
-    known = {name: int(values.get(name, 0)) for names in XFS_OPTIONS.values() for name in names}
+    options = {name: int(values.get(name, 0)) for names in XFS_OPTIONS.values() for name in names}
     block = re.search(r"^data\s+=\s*bsize=(\d+)", text, re.MULTILINE)
-    return {"block_size": int(block.group(1)) if block else 4096, "inode_size": int(values["isize"]), "options": known}
+    return {
+        "block_size": int(block.group(1)) if block else 4096,
+        "inode_size": int(values["isize"]),
+        "options": options,
+    }
 
 
 def parse_btrfs(text: str) -> dict[str, int]:
-    """Parse the number of devices of each btrfs, by its UUID, from ``btrfs filesystem show --raw``."""
+    """Return the number of devices of each btrfs by its UUID, from ``btrfs filesystem show --raw``."""
     return {uuid: int(count) for uuid, count in re.findall(r"uuid: (\S+)\s+Total devices (\d+)", text)}
 
 
 def parse_swaps(text: str) -> list[Facts]:
-    """Parse the swap devices of /proc/swaps; sizes in bytes, with the page of the header."""
+    """Parse /proc/swaps; sizes are in bytes, with the page of the header."""
     found = []
     for line in text.splitlines()[1:]:
         fields = line.split()

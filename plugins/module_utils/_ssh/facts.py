@@ -14,6 +14,8 @@ import socket
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.accounts import group as group_of_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.accounts import members_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
@@ -69,6 +71,22 @@ def group_members(gid: int) -> set[str]:
     with contextlib.suppress(KeyError):
         return {*grp.getgrgid(gid).gr_mem, *(entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == gid)}
     return set()
+
+
+def groups_due(groups: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether a group does not exist, or lacks a member."""
+    return any(
+        group_of_host(group["name"]) is None or not {*group["members"]} <= {*members_of(group["name"])}
+        for group in groups
+    )
+
+
+def missing_packages(module: AnsibleModule, names: t.Sequence[str]) -> list[str]:
+    """Return the packages that are not installed, or only in part."""
+    command = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *names]
+    _rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+    installed = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
+    return [name for name in names if name not in installed]
 
 
 def can_sudo(module: AnsibleModule, account: Account) -> bool:

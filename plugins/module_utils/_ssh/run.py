@@ -12,6 +12,7 @@ import os
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, findings, plan, trial
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import facts as host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
@@ -64,9 +65,9 @@ def invalid_keys(keys: t.Mapping[str, t.Sequence[str]], config: Config, today: i
 class Planner:
     """The plan for one request on this host."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+    def __init__(self, module: AnsibleModule, request: dict[str, t.Any]) -> None:
         self.module = module
-        self.params: dict[str, t.Any] = module.params
+        self.params = request
         self.keys = {
             entry["user"]: [line.strip() for key in entry["keys"] for line in key.splitlines() if line.strip()]
             for entry in self.params["authorized_keys"]
@@ -95,20 +96,25 @@ class Planner:
             found = [*tried, *more] if unchanged else more
         overridden = self._overrides(facts, decision, found, files)
         facts = dataclasses.replace(facts, overridden=plan.overridden(decision, files.lines, overridden))
+        present = self.params["state"] == "present"
+        host_problems = checks.host_problems(self.params, facts, decision, overridden, refused)
         return {
             "installed": self.installed,
+            "install": host_facts.missing_packages(self.module, self.params["packages"]) if present else [],
             "settings": list(decision.drop_in),
             "files": plan.files(self.params, facts),
             "directories": plan.directories(self.params, facts.service),
-            "units": plan.units(self.params, facts.service),
+            # The role does not restart a sshd that it did not configure.
+            "units": plan.units(self.params, facts.service) if present or "ssh" in sets_in_place() else [],
             "socket_active": facts.service.socket_active,
             "listen_streams": plan.listen_streams(self.params, decision.ports),
             "door": local_address(config),
-            "fail2ban_idle": fail2ban.is_idle(self.module.run_command),
+            "fail2ban_due": self.params["fail2ban"] and fail2ban.is_idle(self.module.run_command),
+            "groups_due": host_facts.groups_due(self.params["allow_groups"]),
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),
             "passwords_refused": decision.passwords_refused,
-            "requirements": [*problems, *checks.host_problems(self.params, facts, decision, overridden, refused)],
+            "requirements": [*problems, *host_problems] if present else [],
             "findings": findings.findings(self.params, facts, decision, overridden),
         }
 

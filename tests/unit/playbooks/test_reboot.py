@@ -13,7 +13,7 @@ def log(tmp_path):
 
 @pytest.fixture
 def shutdown(tmp_path, log):
-    """The search path of commands, with a `shutdown` that tells what it was asked for, and never the machine's own."""
+    """Return a search path with a `shutdown` that only logs its arguments, never the machine's own."""
     program = tmp_path / "bin/shutdown"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "shutdown $*" >>{log}\n')
@@ -21,7 +21,7 @@ def shutdown(tmp_path, log):
     return f"{program.parent}:/usr/bin:/bin"
 
 
-def test_a_host_that_runs_the_play_itself_reboots_after_all_of_its_roles(run_plays, shutdown, log):
+def test_the_controller_reboots_after_all_of_its_roles(run_plays, shutdown, log):
     driver = {"name": "rigwright.workstation.nvidia_driver", "tasks_from": "reboot"}
     tasks = [{"include_role": driver}, {"shell": f"echo 'the next role' >>{log}"}]
     play = {"hosts": "all", "gather_facts": False, "environment": {"PATH": shutdown}, "tasks": tasks}

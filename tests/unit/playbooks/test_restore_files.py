@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real play that gets files back, on this machine, with an imitation of the program."""
+"""The real play that restores files, on this machine, with a fake program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN = {
 
 @pytest.fixture
 def restore(run_plays, tmp_path):
-    """What runs the play with some options on some hosts, and gives the run and whether anything was restored."""
+    """Return a function that runs the play with options on some hosts, and returns the run and whether anything was restored."""
 
     def run(*options, hosts=("localhost",), about=""):
         program, done = tmp_path / "rigwright-backup", tmp_path / "restored"
@@ -43,7 +43,7 @@ def restore(run_plays, tmp_path):
     return run
 
 
-def test_the_plan_is_shown_and_nothing_restored_until_that_is_confirmed(restore):
+def test_nothing_is_restored_until_confirmed(restore):
     run, restored = restore("-e", "restore_host=localhost")
     assert run.rc == 0 and not restored, run.output
     assert "what: 3 files" in run.output and "with -e restore_confirm=yes it is carried out" in run.output
@@ -51,17 +51,17 @@ def test_the_plan_is_shown_and_nothing_restored_until_that_is_confirmed(restore)
     assert run.rc == 0 and restored and '"msg": "restored to X"' in run.output, run.output
 
 
-def test_check_mode_says_that_nothing_was_restored_and_that_something_would_be(restore):
+def test_check_mode_restores_nothing_and_reports_a_change(restore):
     run, restored = restore("--check", "-e", "restore_host=localhost restore_confirm=yes")
     assert run.rc == 0 and not restored, run.output
     assert "what: 3 files" in run.output and "nothing was restored: this is check mode" in run.output
     assert "changed=1" in run.output
 
 
-def test_more_than_one_host_is_refused_before_anything_is_done(restore):
+def test_more_than_one_host_is_refused(restore):
     run, restored = restore("-e", "restore_host=all restore_confirm=yes", hosts=("ws1", "ws2"))
     assert run.rc != 0 and not restored
-    assert "restore_host: means 2 hosts" in run.output and "TASK [Plan]" not in run.output, run.output
+    assert "restore_host: means 2 hosts" in run.output and "TASK [Plan the restore]" not in run.output, run.output
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_more_than_one_host_is_refused_before_anything_is_done(restore):
         ("without_room", "restore_target", "-e restore_without_room=yes"),
     ],
 )
-def test_a_refusal_names_the_variable_and_the_remedy_that_belong_to_it(restore, about, variable, remedy):
+def test_a_refusal_names_its_variable_and_remedy(restore, about, variable, remedy):
     run, restored = restore("-e", "restore_host=localhost restore_confirm=yes", about=about)
     assert run.rc != 0 and not restored
     assert f"{variable}: objected" in run.output and remedy in run.output, run.output

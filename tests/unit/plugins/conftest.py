@@ -21,7 +21,7 @@ KILLED = 9
 
 @pytest.fixture
 def snapshot() -> Callable[[Path], dict[str, tuple[int, Any]]]:
-    """Give the mode and content of everything below a directory, to compare with a later snapshot."""
+    """Return the mode and content of everything below a directory, to compare with a later snapshot."""
 
     def take(root: Path) -> dict[str, tuple[int, Any]]:
         return {

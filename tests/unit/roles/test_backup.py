@@ -21,7 +21,7 @@ GONE = [{"name": f"rigwright-backup-run-home.{kind}"} for kind in ("timer", "ser
         ([{"name": "wiki", "paths": [], "dumps": [{"name": "a", "command": ["x"]}]}], ["run-wiki", "check-disk"]),
     ],
 )
-def test_only_units_that_there_are_are_rated(
+def test_only_existing_units_are_rated(
     run_tasks: Callable[..., Any], jobs: list[dict[str, Any]], units: list[str]
 ) -> None:
     wanted = [f"rigwright-backup-{unit}.service" for unit in units]
@@ -31,7 +31,7 @@ def test_only_units_that_there_are_are_rated(
             {"ansible.builtin.include_vars": str(VARS)},
             {
                 "ansible.builtin.assert": {
-                    "that": [f"__backup_confined == {wanted}", f"__backup_left_stamps == {stamps}"]
+                    "that": [f"__backup_sandboxed == {wanted}", f"__backup_leftovers_stamps == {stamps}"]
                 },
                 "vars": {
                     "backup_jobs": jobs,

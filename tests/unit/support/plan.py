@@ -26,4 +26,5 @@ def run_plan(
     specs = options_of(str(ROOT / "roles" / role))
     values = {f"{prefix or role}_{name}": value for name, value in options.items()}
     request, secrets = request_of(role, specs, values)
-    return run_module(module, check=check, request=request, secrets=json.dumps(secrets), context=dict(context))
+    text = json.dumps(secrets) if secrets else ""
+    return run_module(module, check=check, request=request, secrets=text, context=dict(context))

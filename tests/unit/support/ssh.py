@@ -25,6 +25,7 @@ REQUEST: dict[str, Any] = {
     "client_alive_count_max": 3,
     "log_level": "VERBOSE",
     "extra_options": {},
+    "fail2ban": True,
     "fail2ban_bantime": "1h",
     "fail2ban_findtime": "10m",
     "fail2ban_maxretry": 5,

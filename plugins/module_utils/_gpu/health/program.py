@@ -24,7 +24,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 SETTINGS = "/etc/rigwright/gpu_health.json"
-TEXTFILE = "rigwright_gpu_health.prom"
 TIMEOUT_S = 60
 
 
@@ -71,7 +70,7 @@ def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, 
             write_file(tree.at(path), text)
         directory = settings.get("textfile_directory")
         if directory:
-            write_file(tree.at(f"{directory}/{TEXTFILE}"), report.metrics(result))
+            write_file(tree.at(f"{directory}/{state.TEXTFILE}"), report.metrics(result))
     return full_report
 
 

@@ -16,6 +16,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock i
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 HOME = "/var/lib/rigwright_gpu_health"
 STATE, REPORT = f"{HOME}/state.json", f"{HOME}/report.json"
+# In the directory of node_exporter's textfile collector.
+TEXTFILE = "rigwright_gpu_health.prom"
 
 # A day of Xids of many GPUs.
 _LIMIT = 8 << 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bench of programs that share a GPU, without a GPU: figures, workers with a small load, imitated daemons and faults."""
+"""The bench of programs that share a GPU, without a GPU: figures, workers with a small load, fake daemons and faults."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_window_that_the_stamps_do_not_reach_over_has_no_rate():
     assert figures.rate_between([(0.0, 0)], 0, 3) is None
 
 
-def test_the_percentile_is_a_value_that_was_seen():
+def test_the_percentile_is_a_measured_value():
     values = list(range(1, 101))
 
     assert [figures.percentile(values, share) for share in (0.5, 0.99, 1)] == [50, 99, 100]
@@ -97,7 +97,7 @@ def test_the_percentile_is_a_value_that_was_seen():
         ),
     ],
 )
-def test_a_worker_that_is_not_in_its_mode_is_told(proof: Record, mps_wanted: bool, share: float, problem: str):
+def test_a_worker_outside_its_mode_is_reported(proof: Record, mps_wanted: bool, share: float, problem: str):
     assert figures.disproof(proof, mps_wanted, share, 132) == problem
 
 
@@ -200,9 +200,9 @@ def test_the_bench_without_a_gpu_measures_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
-def test_a_worker_that_is_lost_fails_its_window_and_the_next_has_a_new_one(short_windows: None):
+def test_a_lost_worker_fails_its_window_and_is_replaced(short_windows: None):
     records: list[Record] = []
-    found = drive.Bench(time.monotonic() + 60, records.append, lambda words: None, gpu=False)
+    found = drive.Bench(time.monotonic() + 60, records.append, lambda message: None, gpu=False)
     case = drive.Case(("S", "S"), ("time-sliced",), 2)
     try:
         found.start([case])
@@ -217,10 +217,10 @@ def test_a_worker_that_is_lost_fails_its_window_and_the_next_has_a_new_one(short
     assert [bool(record.get("failed")) for record in records] == [True, False]
 
 
-def test_no_window_begins_that_the_time_does_not_reach(short_windows: None):
+def test_no_window_begins_without_time_left(short_windows: None):
     records: list[Record] = []
-    words: list[str] = []
-    found = drive.Bench(time.monotonic() + 3, records.append, words.append, gpu=False)
+    messages: list[str] = []
+    found = drive.Bench(time.monotonic() + 3, records.append, messages.append, gpu=False)
     try:
         found.start([drive.Case(("S",), ("time-sliced",), 1)])
         found.run([drive.Case(("S",), ("time-sliced",), 1)])
@@ -228,7 +228,7 @@ def test_no_window_begins_that_the_time_does_not_reach(short_windows: None):
         found.close()
 
     assert records == []
-    assert words[-1] == "no time for alone S, time-sliced, window 1"
+    assert messages[-1] == "no time for alone S, time-sliced, window 1"
 
 
 def test_a_worker_ends_with_the_bench():
@@ -254,7 +254,7 @@ def test_a_child_that_does_not_answer_is_lost_after_the_limit():
     assert process.child.poll() is not None
 
 
-def test_what_a_child_dies_of_is_told():
+def test_error_that_ends_a_child_is_reported():
     process = Process("harness.bench.gpu_sharing.no_such_module")
 
     with pytest.raises(Lost, match="ended with status 1.*No module named"):
@@ -263,32 +263,32 @@ def test_what_a_child_dies_of_is_told():
 
 
 def test_idle_workers_give_up_memory_for_the_next_load(monkeypatch: pytest.MonkeyPatch):
-    told: list[tuple[str, Record]] = []
+    commands: list[tuple[str, Record]] = []
 
-    class Told:
+    class RecordingProcess:
         def __init__(self, name: str) -> None:
             self.name = name
 
         def send(self, **command: Any) -> None:
-            told.append((self.name, command))
+            commands.append((self.name, command))
 
         def hear(self, seconds: float) -> Record:
             return {"memory_gib": 25.0, "finite": True}
 
-    found = drive.Bench(time.monotonic() + 60, lambda record: None, lambda words: None, gpu=False)
+    found = drive.Bench(time.monotonic() + 60, lambda record: None, lambda message: None, gpu=False)
     found.card = {"memory_gib": 80.0}
     seats = [
         drive.Seat(drive.Place(), load=load, memory_gib=size)
         for load, size in (("", 0.0), ("", 0.0), ("R256", 25.0), ("S", 2.0))
     ]
     for name, seat in zip("abcd", seats, strict=True):
-        monkeypatch.setattr(seat, "process", Told(name))
+        monkeypatch.setattr(seat, "process", RecordingProcess(name))
     found.seats = {"time-sliced": seats}
     found.load([(seats[0], "R256"), (seats[1], "R256")])
     found.seats = {}
     found.close()
 
-    assert [(name, command["do"]) for name, command in told] == [("c", "unload"), ("a", "load"), ("b", "load")]
+    assert [(name, command["do"]) for name, command in commands] == [("c", "unload"), ("a", "load"), ("b", "load")]
 
 
 # Daemons
@@ -306,14 +306,14 @@ def test_a_daemon_has_its_own_directories_and_is_quit(control: Path):
     assert (control / "verbs").read_text().splitlines()[-1].startswith("quit")
 
 
-def test_a_daemon_that_does_not_start_says_why(control: Path):
+def test_start_error_of_a_daemon_is_reported(control: Path):
     (control / "broken").touch()
 
     with pytest.raises(mps.NotStarted, match="out of luck"):
         mps.Daemon("a")
 
 
-def test_a_machine_without_mps_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_machine_without_mps_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(mps.NotStarted, match="nvidia-cuda-mps-control: No such file"):
@@ -371,12 +371,12 @@ def cuda(control: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
 def short(cuda: Path, tmp_path: Path) -> Any:
     """Run cases of faults.py and return what they recorded."""
 
-    def run(what: str, *arguments: Any, seconds: float = 90) -> list[Record]:
+    def run(method: str, *arguments: Any, seconds: float = 90) -> list[Record]:
         records: list[Record] = []
         empty = tmp_path / "empty"
         empty.mkdir(exist_ok=True)
         tried = faults.Faults(empty, time.monotonic() + seconds, lambda kind, record: records.append(record))
-        getattr(tried, what)(*arguments)
+        getattr(tried, method)(*arguments)
         assert (tried.clients, tried.daemons) == ([], {})
         return records
 
@@ -387,7 +387,7 @@ def cases(*wanted: tuple[str, str]) -> list[faults.Case]:
     return [case for case in faults.CASES if (case.name, case.fault) in wanted]
 
 
-def test_a_fault_under_one_server_is_told_from_one_beside_it(short: Any):
+def test_victim_dies_of_a_fault_only_under_the_same_server(short: Any):
     records = short("contain", cases(("E1", "illegal"), ("E2", "illegal"), ("E4", "illegal")))
 
     found = {record["case"]: record for record in records}
@@ -405,7 +405,7 @@ def test_a_fault_under_one_server_is_told_from_one_beside_it(short: Any):
     assert found["E4"]["new_client_at_once"]["right"]
 
 
-def test_an_offender_is_killed_in_the_middle_of_its_work_and_terminated_before_where_asked(short: Any, control: Path):
+def test_offender_is_killed_and_in_case_e3_terminated_first(short: Any, control: Path):
     first, second = short("contain", cases(("E1", "kill"), ("E3", "kill")))
 
     assert first["offender"] == {"killed": True}
@@ -414,14 +414,14 @@ def test_an_offender_is_killed_in_the_middle_of_its_work_and_terminated_before_w
     assert [record["victim"]["survived"] for record in (first, second)] == [True, True]
 
 
-def test_a_client_that_takes_all_memory_is_told_so(short: Any):
+def test_a_client_that_takes_all_memory_gets_out_of_memory(short: Any):
     (record,) = short("contain", cases(("E1", "memory")))
 
     assert record["offender"]["error"] == "CUDA_ERROR_OUT_OF_MEMORY"
     assert record["victim"]["survived"]
 
 
-def test_a_fault_that_the_time_does_not_reach_is_marked(short: Any):
+def test_a_fault_without_time_left_is_marked(short: Any):
     assert short("contain", cases(("E1", "illegal")), seconds=1)[0]["failed"] == "no time"
 
 
@@ -437,7 +437,7 @@ def test_a_client_outside_its_mode_fails_the_case(short: Any, monkeypatch: pytes
     assert record["failed"] == "not in its mode: victim, offender"
 
 
-def test_what_a_limit_of_memory_holds_is_recorded(short: Any, control: Path):
+def test_effect_of_a_memory_limit_is_recorded(short: Any, control: Path):
     found = {record["case"]: record for record in short("limit_memory")}
 
     assert found["environment 4 GiB"]["taken_gib"] == 4
@@ -462,7 +462,7 @@ def trained(*losses: float, **operations: list[float]) -> Record:
     return {"losses": list(losses), "operations": operations}
 
 
-def test_a_loss_that_is_none_and_an_operation_that_is_wrong_are_named():
+def test_invalid_loss_and_wrong_operation_are_named():
     usual = trained(10.9, 10.1, 9.4, linear=[0.0017, 0.0017])
     nan = float("nan")
 

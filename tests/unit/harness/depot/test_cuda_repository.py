@@ -174,7 +174,7 @@ def test_an_index_that_was_changed_on_its_way_does_not_pass(key, tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_a_repository_depends_on_its_sources_and_its_key_alone(key):
+def test_repository_depends_only_on_its_sources_and_key(key):
     first, second = (cuda_repository.repository("debian13", key) for _step in range(2))
     assert without_signatures(first) == without_signatures(second)
 

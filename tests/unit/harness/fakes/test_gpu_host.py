@@ -110,7 +110,7 @@ def test_programs_see_the_kernel_of_proc(tmp_path):
 
 
 def on_host(cards, tmp_path, monkeypatch):
-    """Have NVML of this process read the state that a host with these cards would have."""
+    """Make NVML of this process read the state that a host with these cards would have."""
     ((path, entry),) = fake_gpu_host.table(cards, "580.159.04").items()
     state = tmp_path / "state"
     state.write_bytes(entry.content)
@@ -119,7 +119,7 @@ def on_host(cards, tmp_path, monkeypatch):
     return path
 
 
-def test_the_state_lies_where_a_driver_has_its_firmware(tmp_path, monkeypatch):
+def test_the_state_is_in_the_firmware_directory_of_a_driver(tmp_path, monkeypatch):
     path = on_host(fake_gpu_host.gpus(["2684"]), tmp_path, monkeypatch)
     assert path == "/usr/lib/firmware/nvidia/580.159.04/gsp_imitated.bin"
 

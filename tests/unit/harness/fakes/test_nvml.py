@@ -35,7 +35,7 @@ def refused(name: str) -> Any:
 
 
 def divide(gpu: Handle, profile: int = 19) -> tuple[Handle, Handle]:
-    """One GPU instance, with a compute instance in all of it."""
+    """Create a GPU instance, with a compute instance in all of it."""
     nvml.nvmlDeviceSetMigMode(gpu, 1)
     instance = nvml.nvmlDeviceCreateGpuInstance(gpu, profile)
     return instance, nvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
@@ -458,7 +458,7 @@ def test_the_time_slice_is_set_for_a_gpu_and_lost_at_a_reboot(machine: Machine) 
     assert "Medium" not in smi("compute-policy", "-l").stdout
 
 
-def test_nvidia_smi_says_that_library_and_module_differ(machine: Machine) -> None:
+def test_nvidia_smi_reports_a_mismatch_of_library_and_module(machine: Machine) -> None:
     machine.upgrade_library("590.48.01")
     ended = smi("-L")
     assert (ended.returncode, ended.stdout) == (18, "Failed to initialize NVML: Driver/library version mismatch\n")

@@ -46,7 +46,7 @@ def test_a_new_package_that_shares_a_file_changes_nothing():
     assert remaining(FRESH | FAIL2BAN | {"file /etc/ssh/sshd_config": "0644 0:0 abc +fail2ban +openssh-server"}) == []
 
 
-def test_what_is_gone_is_named():
+def test_removed_entries_are_named():
     assert remaining({name: kind for name, kind in FRESH.items() if not name.startswith("file")}) == [
         "gone: file /etc/ssh/sshd_config"
     ]

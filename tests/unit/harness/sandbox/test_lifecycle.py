@@ -110,7 +110,7 @@ def listing(address: str) -> dict:
     return {"_meta": {"hostvars": {"a": variables}}, "all": {"children": ["targets"]}, "targets": {"hosts": ["a"]}}
 
 
-def test_a_lab_is_what_its_inventory_says():
+def test_a_lab_is_read_from_its_inventory():
     found = lab.parse(Path("x.yml"), listing("1.10"))
     a = Host("x", "a", lab.SUBNET.network_address + 256 + 10, "debian12", frozenset({"targets"}))
     assert found.hosts == found.group("targets") == (a,)
@@ -119,7 +119,7 @@ def test_a_lab_is_what_its_inventory_says():
 
 
 @pytest.mark.parametrize("address", ["10.2.0.7", 1.1, "1.256"])  # 1.1 is what YAML makes of 1.10 without quotes
-def test_what_is_no_address_is_refused_with_the_hosts_name(address):
+def test_invalid_address_is_refused_with_the_hosts_name(address):
     with pytest.raises(Refusal, match="sandbox_host of a"):
         lab.parse(Path("x.yml"), listing(address))
 
@@ -167,7 +167,7 @@ def test_free_numbers_avoid_other_sandboxes_and_networks(tmp_path):
     assert list(engine.free_numbers(owners, routes))[:3] == [first + 1, first + 2, first + 4]
 
 
-def test_waiting_ends_and_names_what_was_waited_for():
+def test_wait_that_times_out_names_its_condition():
     def refused() -> None:
         raise ConnectionRefusedError
 
@@ -178,7 +178,7 @@ def test_waiting_ends_and_names_what_was_waited_for():
 # ---- Fingerprints --------------------------------------------------------------------------------------------------------
 
 
-def test_a_difference_names_what_is_new_gone_and_changed():
+def test_difference_names_added_removed_and_changed_entries():
     before = {"file /a": "0644 0:0 1", "file /b": "0644 0:0 2", "unit c.service": "enabled running"}
     after = {"file /a": "0600 0:0 1", "unit c.service": "enabled running", "package d": "1.0"}
     assert fingerprint.difference(before, before) == []
@@ -213,7 +213,7 @@ def test_files_of_a_role_are_not_those_of_a_new_package():
 # ---- Archives ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_archive_of_the_depot_depends_on_its_files_alone():
+def test_an_archive_of_the_depot_depends_only_on_its_files():
     files = {"frp/frps": (b"program", 0o755), "frp/LICENSE": (b"words", 0o644)}
     data = depot.pack(files)
     assert data == depot.pack(dict(reversed(files.items())))
@@ -224,7 +224,7 @@ def test_an_archive_of_the_depot_depends_on_its_files_alone():
         ]
 
 
-def test_what_is_put_on_a_host_keeps_mode_and_owner():
+def test_files_put_on_a_host_keep_mode_and_owner():
     entries = {"/home/owner/.ssh": clients.Entry(None, 0o700, 1000), "/etc/x": clients.Entry(b"", 0o640)}
     with tarfile.open(fileobj=io.BytesIO(clients.pack(entries))) as tar:
         found = {entry.name: (entry.isdir(), entry.mode, entry.uid) for entry in tar}
@@ -273,5 +273,5 @@ def test_lab_with_unknown_depot_content_is_refused():
 
 
 @pytest.mark.parametrize("name", lab.names())
-def test_the_labs_of_the_checkout_want_what_the_depot_serves(name):
+def test_labs_of_the_checkout_use_only_what_the_depot_serves(name):
     assert set(lab.read(name).serves) <= content.SERVED.keys()

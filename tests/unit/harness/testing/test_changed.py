@@ -41,7 +41,7 @@ def test_merge_brings_all_that_the_change_reaches(file: str, stages: set[str]) -
     assert large & set(names([file], "all")) == stages
 
 
-def test_deleted_python_is_seen_by_mypy() -> None:
+def test_deleted_python_selects_mypy() -> None:
     assert "mypy" in names(["plugins/modules/gone.py"])
 
 

@@ -179,7 +179,7 @@ def test_results_that_cannot_be_read_fail_the_stage(tmp_path: Path, content: str
         tally_of_junit(path)
 
 
-def test_fast_leaves_out_what_is_not_fast() -> None:
+def test_fast_skips_slow_stages() -> None:
     quick, slow = stage(passes, "quick"), Stage("slow", "", passes, fast=False)
     assert stages.choose([quick, slow], fast=True) == [quick]
     assert stages.choose([quick, slow]) == [quick, slow]

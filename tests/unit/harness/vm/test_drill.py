@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bare-metal drill without its machines: what is asked of the playbook, and what counts as a difference."""
+"""The bare-metal drill without its machines: its requests to the playbook, and what counts as a difference."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def test_there_is_a_drill_for_each_release_and_firmware() -> None:
 
 
 @pytest.mark.parametrize("name", DRILLS)
-def test_the_backups_own_disk_is_asked_for_by_no_request(name: str) -> None:
-    asked = drill.request(DRILLS[name])
-    assert "BACKUP" not in str(asked["bare_metal_disks"])
-    assert len({*asked["bare_metal_disks"], *asked["bare_metal_keep"]}) == len(DRILLS[name].disks) + 1
+def test_no_request_names_the_disk_of_the_backup(name: str) -> None:
+    request = drill.request(DRILLS[name])
+    assert "BACKUP" not in str(request["bare_metal_disks"])
+    assert len({*request["bare_metal_disks"], *request["bare_metal_keep"]}) == len(DRILLS[name].disks) + 1
 
 
 def test_every_variable_of_a_request_is_one_of_the_playbook() -> None:
@@ -49,17 +49,17 @@ BEFORE: dict[str, Any] = {"files": {"'/etc/a'": ["-rw-r--r--", 0, 0, []]}, "user
         ({"files": {"'/etc/a'": ["-rw-r--r--", 0, 0, [["security.capability", "01"]]]}}, None),
     ],
 )
-def test_everything_that_is_not_as_it_was_is_told(after: dict[str, Any], lines: list[str] | None) -> None:
+def test_every_difference_is_reported(after: dict[str, Any], lines: list[str] | None) -> None:
     found = drill.differences(BEFORE, {**BEFORE, **after})
     assert len(found) == 1 if lines is None else found == lines
 
 
-def test_a_machine_is_reached_over_loopback_alone_and_a_live_system_keeps_nothing(tmp_path: Path) -> None:
+def test_machines_listen_on_loopback_and_live_disks_are_volatile(tmp_path: Path) -> None:
     disks = [Disk(tmp_path / "new0", "NEW0"), Disk(tmp_path / "live.img", "LIVE", volatile=True)]
     key, kernel = tmp_path / "key", (tmp_path / "k", tmp_path / "i")
-    words = Machine("live", "uefi", tmp_path, key, disks, kernel, port=2222).command()
-    assert "user,id=n,hostfwd=tcp:127.0.0.1:2222-:22" in words
-    assert any("new0" in word and "snapshot=off" in word for word in words)
-    assert any("live.img" in word and "snapshot=on" in word for word in words)
-    assert f"if=pflash,format=raw,file={tmp_path / 'firmware'}" in words
+    command = Machine("live", "uefi", tmp_path, key, disks, kernel, port=2222).command()
+    assert "user,id=n,hostfwd=tcp:127.0.0.1:2222-:22" in command
+    assert any("new0" in word and "snapshot=off" in word for word in command)
+    assert any("live.img" in word and "snapshot=on" in word for word in command)
+    assert f"if=pflash,format=raw,file={tmp_path / 'firmware'}" in command
     assert "pflash" not in " ".join(Machine("old", "bios", tmp_path, key, disks).command())

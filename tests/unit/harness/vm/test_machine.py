@@ -28,7 +28,7 @@ def test_the_tasks_that_changed_something_are_named() -> None:
     assert Played(0, OUTPUT, {}).changed == ["ssh : Configure", "storage : Make directories"]
 
 
-def test_the_findings_that_failed_are_told_by_id() -> None:
+def test_failed_findings_are_listed_by_id() -> None:
     rows = [{"id": "a.b", "status": "fail"}, {"id": "a.c", "status": "pass"}, {"id": "a.d", "status": "warn"}]
     assert list(Played(2, "", {"findings": rows}).failed) == ["a.b"]
     assert Played(2, "", {}).failed == {}

@@ -33,23 +33,21 @@ class Consoles(Machine):
 
 
 def machine(place: Path, *says: str) -> Consoles:
-    one = Consoles("machine", "bios", place, place / "key", [])
-    one.says = says
-    return one
+    consoles = Consoles("machine", "bios", place, place / "key", [])
+    consoles.says = says
+    return consoles
 
 
-def test_a_kernel_that_stumbles_over_the_emulation_is_started_again(tmp_path: Path) -> None:
-    one = machine(tmp_path, STUMBLED, LOGIN)
-    with running(one):
-        assert one.starts == 2
-    assert one.process is None
+def test_a_kernel_that_panics_in_the_emulation_is_restarted(tmp_path: Path) -> None:
+    consoles = machine(tmp_path, STUMBLED, LOGIN)
+    with running(consoles):
+        assert consoles.starts == 2
+    assert consoles.process is None
 
 
 @pytest.mark.parametrize(("says", "starts"), [((NO_DISK, LOGIN), 1), ((STUMBLED,) * 3, 3)])
-def test_a_kernel_that_cannot_go_on_is_told_at_once_with_the_end_of_its_console(
-    tmp_path: Path, says: Sequence[str], starts: int
-) -> None:
-    one = machine(tmp_path, *says)
-    with pytest.raises(Refusal, match="did not come to a login.*\n.*Kernel panic"), running(one):
+def test_a_fatal_panic_is_reported_with_the_console(tmp_path: Path, says: Sequence[str], starts: int) -> None:
+    consoles = machine(tmp_path, *says)
+    with pytest.raises(Refusal, match="did not come to a login.*\n.*Kernel panic"), running(consoles):
         pass
-    assert (one.starts, one.process) == (starts, None)
+    assert (consoles.starts, consoles.process) == (starts, None)

@@ -63,14 +63,14 @@ def test_program_is_written_as_one_file(run_tasks, tmp_path):
     assert done.rc == 0 and "+program rigwright-backup of rigwright.workstation" in done.output
 
     # Ansible's own loader finds the sources on a controller.
-    made = subprocess.run(
+    maker = subprocess.run(
         [sys.executable, "-c", MAKE_PROGRAM, CHECKOUT / "collections"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=True,
     )
-    place.write_bytes(base64.b64decode(made.stdout))
+    place.write_bytes(base64.b64decode(maker.stdout))
     place.chmod(0o755)
     shown = subprocess.run([place, "--help"], capture_output=True, text=True, check=False)
     assert "import-tar" in shown.stdout, shown.stderr
@@ -84,7 +84,7 @@ def test_program_is_written_as_one_file(run_tasks, tmp_path):
         ("", "is no private module"),
     ],
 )
-def test_program_that_is_none_is_refused_with_its_path(run_tasks, tmp_path, entry, problem):
+def test_module_that_is_no_program_is_refused(run_tasks, tmp_path, entry, problem):
     files = [{"path": str(tmp_path / "tool"), "program": entry}]
     done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")
     assert done.rc != 0

@@ -156,7 +156,7 @@ def test_a_task_that_takes_long_is_named(run_plays, strategy):
 
 
 @pytest.mark.parametrize("silence", [0, 20])
-def test_what_is_quick_or_not_to_be_watched_is_not_named(run_plays, silence):
+def test_quick_or_unwatched_tasks_are_not_named(run_plays, silence):
     sleep = {"name": "Take some time", "ansible.builtin.command": "sleep 2"}
     run = run_plays([{"hosts": "all", "gather_facts": False, "tasks": [sleep]}], silence=silence)
     assert run.rc == 0

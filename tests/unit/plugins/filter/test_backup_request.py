@@ -26,7 +26,7 @@ def test_secrets_are_in_the_files_and_nowhere_else() -> None:
     assert "of-the-server" not in shown and "horse" not in shown
 
 
-def test_a_repository_without_password_is_refused_and_has_no_files() -> None:
+def test_a_repository_without_password_has_no_files() -> None:
     found = backup_request([{"name": "disk", "url": "/backup"}], "/etc/x")
     assert [row["problem"] for row in found["requirements"]] == ["has no password for disk"]
     assert found["files"] == [] and [row["name"] for row in found["repositories"]] == ["disk"]

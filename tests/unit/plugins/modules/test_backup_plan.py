@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module reads a root directory and asks systemd; what follows from it: test__backup_plan.py."""
+"""The module reads a root directory and asks systemd; what follows from it: _backup/test_plan.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint, public
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
+    RepositoryRecord,
+    RepositorySettings,
+)
 from ansible_collections.rigwright.workstation.plugins.modules import backup_plan
 
 from tests.unit.support.backup.hosts import request
@@ -22,7 +25,7 @@ ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Callable[..., dict[str, Any]]:
-    """Plan on a host whose files lie below a directory, and whose systemd does not know `someday`."""
+    """Plan on a host whose files are below a directory, and whose systemd does not know `someday`."""
     monkeypatch.setattr(backup_plan, "ROOT", str(tmp_path))
     for path, text in {
         "var/lib/dpkg/status": "Package: restic\nStatus: install ok installed\nVersion: 0.18.0-1\n",
@@ -36,10 +39,10 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    commands = {f"systemd-analyze calendar -- '{asked}'": (0, "", "") for asked in ASKED}
+    commands = {f"systemd-analyze calendar -- '{wanted}'": (0, "", "") for wanted in ASKED}
     commands["systemd-analyze calendar -- someday"] = (1, "", "Failed to parse calendar specification 'someday'")
 
-    # A service that a run which was cut short has written, and of which nobody has told systemd.
+    # A run that was cut short has written a service without a reload of systemd.
     show = "systemctl show --property=NeedDaemonReload rigwright-backup-run-old.service"
     commands[show] = (0, "NeedDaemonReload=no\n\nNeedDaemonReload=yes\n", "")
     commands["systemd-analyze calendar -- 2020-01-01"] = (
@@ -51,9 +54,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
     def plan(
         state: str = "present", check: bool = False, planned: dict[str, Any] | None = None, **changes: Any
     ) -> dict[str, Any]:
-        asked = request(**changes)
+        wanted = request(**changes)
         return run_module(
-            backup_plan, check=check, commands=commands, state=state, request=asked, planned=planned or {}
+            backup_plan, check=check, commands=commands, state=state, request=wanted, planned=planned or {}
         )
 
     return plan
@@ -74,12 +77,12 @@ def test_a_value_of_another_kind_is_refused_and_not_asked_about(host: Callable[.
         assert [row["problem"].rpartition(" not ")[1] for row in found["requirements"]] == [" not "]
 
 
-def test_users_of_hooks_that_are_not_there_are_told(host: Callable[..., dict[str, Any]]) -> None:
+def test_missing_users_of_hooks_are_a_finding(host: Callable[..., dict[str, Any]]) -> None:
     hooks = [{"command": ["x"], "user": user} for user in ("nobody", "no-such-user", None)]
-    told = {
+    evidence = {
         row["id"]: row["evidence"] for row in host(jobs=[{"name": "home", "paths": ["/"], "pre": hooks}])["findings"]
     }
-    assert told["backup.users"].startswith("not there now: no-such-user, whom")
+    assert evidence["backup.users"].startswith("not there now: no-such-user, users")
 
 
 def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
@@ -87,13 +90,13 @@ def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., di
     for text, due in (("correct horse battery", []), ("another long password", ["disk"])):
         (tmp_path / "secret").write_text(f"{text}\n")
         (tmp_path / "secret").chmod(0o600)
-        asked = Asked.of(public(entry), "rigwright-backup", fingerprint("disk", "correct horse battery"))
+        wanted = RepositorySettings.of(public(entry), "rigwright-backup", fingerprint("disk", "correct horse battery"))
         record = tmp_path / "var/lib/rigwright_backup/repositories.json"
-        record.write_text(json.dumps({"disk": Known(asked, "1", "k").row()}))
+        record.write_text(json.dumps({"disk": RepositoryRecord(wanted, "1", "k").row()}))
         assert host(repositories=[{"password": "", "password_file": "/secret"}])["repositories_due"] == due
 
 
-def test_what_others_can_change_is_told_all_at_once(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_all_exposed_files_are_reported_at_once(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     for name in ("hook", "script", "password"):
         (tmp_path / name).write_text("")
         (tmp_path / name).chmod(0o666)
@@ -113,7 +116,7 @@ def test_what_others_can_change_is_told_all_at_once(host: Callable[..., dict[str
     assert "hunter2" not in json.dumps(found)
 
 
-def test_a_repository_below_a_directory_of_another_user_is_refused(
+def test_a_repository_below_another_users_directory_is_refused(
     host: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     (tmp_path / "backup").mkdir()
@@ -154,17 +157,17 @@ def test_check_mode_takes_disks_of_earlier_tasks_as_mounted(host: Callable[..., 
     assert host(planned=planned, jobs=jobs)["requirements"] == [], "a run that is no check looks at what is there"
 
 
-def test_check_mode_sees_the_disk_of_a_repository_before_it_is_there(host: Callable[..., dict[str, Any]]) -> None:
+def test_check_mode_knows_the_planned_disk_of_a_repository(host: Callable[..., dict[str, Any]]) -> None:
     backup = {**DATA, "target": "/backup"}
-    asked = {"jobs": [{"name": "home", "paths": ["/home", "/backup/own"]}]}
-    assert "backup.same_disk.disk" in {row["id"] for row in host(check=True, **asked)["findings"]}
-    asked = {"jobs": [{"name": "home", "paths": ["/home"]}]}
-    found = host(check=True, planned={"mounts": [backup]}, **asked)
+    wanted = {"jobs": [{"name": "home", "paths": ["/home", "/backup/own"]}]}
+    assert "backup.same_disk.disk" in {row["id"] for row in host(check=True, **wanted)["findings"]}
+    wanted = {"jobs": [{"name": "home", "paths": ["/home"]}]}
+    found = host(check=True, planned={"mounts": [backup]}, **wanted)
     assert "backup.same_disk.disk" not in {row["id"] for row in found["findings"]}
 
 
 def test_check_mode_expects_directories_of_earlier_tasks(host: Callable[..., dict[str, Any]]) -> None:
     planned = {"mounts": [DATA], "directories": ["/data/sets"]}
     found = host(check=True, planned=planned, jobs=[{"name": "all", "paths": ["/data", "/data/sets", "/srv"]}])
-    (told,) = (row["evidence"] for row in found["findings"] if row["id"] == "backup.paths")
-    assert told == "not there now: /srv"
+    (evidence,) = (row["evidence"] for row in found["findings"] if row["id"] == "backup.paths")
+    assert evidence == "not there now: /srv"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module as the role calls it; what it does to a repository: test__backup_open.py."""
+"""The module as the role calls it; its effect on a repository: _backup/test_repository.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RepositoryRecord
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import Opener
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 from ansible_collections.rigwright.workstation.plugins.modules import backup_repository
@@ -71,8 +71,8 @@ def test_two_runs_at_once_do_not_mix_their_records(
 def test_a_repository_is_made_remembered_and_then_left_alone(
     call: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    made = call()
-    assert (made["changed"], made["repositories"]) == (True, {"disk": "made"})
+    created = call()
+    assert (created["changed"], created["repositories"]) == (True, {"disk": "made"})
     record = tmp_path / "state/repositories.json"
     row = json.loads(record.read_text())["disk"]
     assert row["id"] and row["key"] and row["asked"]["owner"] == "nobody"
@@ -89,7 +89,7 @@ def test_a_repository_is_made_remembered_and_then_left_alone(
     )
 
 
-def test_old_passwords_go_when_that_is_asked_for(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_old_passwords_are_removed_on_request(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     call()
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/disk.password").write_text(PASSWORD)
@@ -103,10 +103,10 @@ def test_old_passwords_go_when_that_is_asked_for(call: Callable[..., dict[str, A
 def test_a_cut_connection_leaves_no_secret_behind(
     call: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[str] = []
+    found_files: list[str] = []
 
-    def cut(opener: Opener, _known: Known) -> None:
-        seen.extend(path.name for path in tmp_path.rglob("disk.password"))
+    def cut(opener: Opener, _known: RepositoryRecord) -> None:
+        found_files.extend(path.name for path in tmp_path.rglob("disk.password"))
         signal.raise_signal(signal.SIGHUP)
 
     assert backup_repository.SCRATCH == "/run", "memory"
@@ -114,7 +114,7 @@ def test_a_cut_connection_leaves_no_secret_behind(
     monkeypatch.setattr(Opener, "open", cut)
     with pytest.raises(json.JSONDecodeError):
         call()  # says nothing
-    assert seen == ["disk.password"] and not [*tmp_path.rglob("disk.*")]
+    assert found_files == ["disk.password"] and not [*tmp_path.rglob("disk.*")]
 
 
 def test_without_restic_it_says_so(call: Callable[..., dict[str, Any]]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan is made from what the live system tells, and from a manifest that is at hand or in the backup."""
+"""A plan from the output of the live system, and from a manifest that is given or in the backup."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def plan(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     monkeypatch.setattr(bare_metal_apply.read_state, "__defaults__", (str(tmp_path / "state.json"),))
 
     def run(commands: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
-        told = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), PVS: (0, json.dumps(GROUPS), "")}
-        listed = {**told, **(commands or {})}
-        asked = {"confirm": "ws1", "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"}, **params}
-        return run_module(bare_metal_plan, commands=listed, **asked)
+        answers = {"lsblk -J -O -b": (0, json.dumps(LSBLK), ""), PVS: (0, json.dumps(GROUPS), "")}
+        listed = {**answers, **(commands or {})}
+        options = {"confirm": "ws1", "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"}, **params}
+        return run_module(bare_metal_plan, commands=listed, **options)
 
     return run
 
 
-def test_a_plan_has_words_for_a_person_and_steps_for_the_next_module(plan: Run) -> None:
+def test_a_plan_has_a_summary_and_steps(plan: Run) -> None:
     result = plan(manifest=MANIFEST)
     assert (result["changed"], result["requirements"], result["host"]) == (False, [], "ws1")
     assert result["summary"][0] == "/dev/vda: a new gpt table, as sda had"
@@ -72,12 +72,12 @@ def test_a_plan_has_words_for_a_person_and_steps_for_the_next_module(plan: Run) 
     assert result["plan"]["disks"] == {"/dev/disk/by-id/virtio-NEW0": facts}
 
 
-def test_the_disk_that_an_earlier_run_began_with_is_known_by_its_own_table(plan: Run, tmp_path: Path) -> None:
+def test_a_begun_disk_is_recognized_by_its_table(plan: Run, tmp_path: Path) -> None:
     lsblk = json.loads(json.dumps(LSBLK))
     table = MANIFEST["disks"]["sda"]["table"]["id"]
     lsblk["blockdevices"][0].update(pttype="gpt", ptuuid=table)
-    told = {"lsblk -J -O -b": (0, json.dumps(lsblk), "")}
-    asked = {
+    answers = {"lsblk -J -O -b": (0, json.dumps(lsblk), "")}
+    options = {
         "disks": {"sda": "/dev/disk/by-id/virtio-NEW0"},
         "keep": [],
         "empty": [],
@@ -87,17 +87,17 @@ def test_the_disk_that_an_earlier_run_began_with_is_known_by_its_own_table(plan:
     }
     begun = {"/dev/disk/by-id/virtio-NEW0": {"serial": "NEW0", "wwn": "", "size": 8 << 30}}
     bare_metal_apply.write_state(
-        {"plan": bare_metal_apply.identity(MANIFEST, asked), "begun": begun, "done": []}, bare_metal_apply.STATE
+        {"plan": bare_metal_apply.identity(MANIFEST, options), "begun": begun, "done": []}, bare_metal_apply.STATE
     )
-    assert plan(told, manifest=MANIFEST)["requirements"] == []
+    assert plan(answers, manifest=MANIFEST)["requirements"] == []
     lsblk["blockdevices"][0]["serial"] = "NEW1"
-    told = {"lsblk -J -O -b": (0, json.dumps(lsblk), "")}
-    assert "is another disk" in plan(told, manifest=MANIFEST)["requirements"][0]["problem"]
+    answers = {"lsblk -J -O -b": (0, json.dumps(lsblk), "")}
+    assert "is another disk" in plan(answers, manifest=MANIFEST)["requirements"][0]["problem"]
 
 
 @pytest.fixture
 def backup(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the backup has in the place of the manifest: test__bare_metal_backup.py has the real ones."""
+    """Fake the backup; return its manifest, which a test can replace. Real ones: _bare_metal/test_backup.py."""
     found = [json.dumps(MANIFEST)]
 
     class Backup:
@@ -130,7 +130,7 @@ def test_the_manifest_is_taken_from_the_backup(plan: Run, backup: list[str]) -> 
     assert result["snapshots"] == [{"id": "80b7", "filters": []}]
 
 
-def test_a_dump_is_not_taken_for_files_with_a_manifest_at_hand_either(
+def test_a_dump_is_refused_also_with_a_given_manifest(
     plan: Run, backup: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.TAGS", ["part:dump:wiki"])
@@ -146,14 +146,12 @@ def test_a_group_that_is_on_a_disk_here_is_seen(plan: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"), [("{}", "no schema"), ("no json", "Expecting value"), ('{"schema": 1}', "host is missing")]
+    ("found", "message"), [("{}", "no schema"), ("no json", "Expecting value"), ('{"schema": 1}', "host is missing")]
 )
-def test_a_backup_without_a_manifest_is_told_and_nothing_happens(
-    plan: Run, backup: list[str], found: str, said: str
-) -> None:
+def test_a_backup_without_a_valid_manifest_fails(plan: Run, backup: list[str], found: str, message: str) -> None:
     backup[0] = found
     result = plan(**FROM)
-    assert result["failed"] and said in result["msg"] and "Nothing was changed" in result["msg"]
+    assert result["failed"] and message in result["msg"] and "Nothing was changed" in result["msg"]
 
 
 def test_a_repository_without_a_password_is_refused(plan: Run) -> None:
@@ -161,13 +159,11 @@ def test_a_repository_without_a_password_is_refused(plan: Run) -> None:
     assert result["failed"] and "has no password" in result["msg"] and "Nothing was changed" in result["msg"]
 
 
-def test_a_program_that_the_live_system_lacks_is_told_before_anything_is_emptied(
-    plan: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_program_of_the_live_system_is_refused(plan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     needed: list[str] = []
 
-    def missing(made: planning.Plan) -> list[str]:
-        needed.extend(programs(made))
+    def missing(result: planning.Plan) -> list[str]:
+        needed.extend(programs(result))
         monkeypatch.setattr(
             AnsibleModule, "get_bin_path", lambda _self, name, **_options: None if name == "mke2fs" else name
         )
@@ -181,9 +177,9 @@ def test_a_program_that_the_live_system_lacks_is_told_before_anything_is_emptied
     assert (only["variable"], only["problem"]) == ("bare_metal_hosts", "lack mke2fs") and result["plan"]["phases"] == {}
 
 
-def test_what_speaks_against_it_leaves_no_steps(plan: Run) -> None:
+def test_a_refused_plan_has_no_steps(plan: Run) -> None:
     result = plan(manifest=MANIFEST, confirm="another")
-    assert [one["variable"] for one in result["requirements"]] == ["bare_metal_confirm"]
+    assert [row["variable"] for row in result["requirements"]] == ["bare_metal_confirm"]
     assert result["plan"]["phases"] == {}
 
 

@@ -45,7 +45,7 @@ def restore(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "by-id").mkdir()
     (tmp_path / "disk").touch()
     (tmp_path / "by-id/NEW0").symlink_to(tmp_path / "disk")
-    told = {"serial": "NEW0 ", "wwn": None, "size": 5}
+    disk = {"serial": "NEW0 ", "wwn": None, "size": 5}
     here = tmp_path / "by-id/NEW0"
     lsblk = f"lsblk --json --bytes --nodeps --output SERIAL,WWN,SIZE {here}"
     monkeypatch.setitem(PLAN, "disks", {str(here): {"device": str(tmp_path / "disk"), **FACTS}})
@@ -54,7 +54,7 @@ def restore(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         listed = {line: (1, "", "it broke") if line == failing else DONE for line in (*commands, failing) if line}
         # A disk is looked at before it is written to.
         if phase != "files":
-            listed[lsblk] = (0, json.dumps({"blockdevices": [told]}), "")
+            listed[lsblk] = (0, json.dumps({"blockdevices": [disk]}), "")
         return run_module(bare_metal_restore, check=check, commands=listed, plan=PLAN, phase=phase, **more)
 
     return run
@@ -64,13 +64,13 @@ DISKS = ("wipefs /dev/vda", "mkswap /dev/vda1")
 
 
 def test_each_phase_is_carried_out_once(restore: Run) -> None:
-    assert [one["command"][0] for one in restore("disks", *DISKS)["steps"]] == ["wipefs", "mkswap"]
+    assert [step["command"][0] for step in restore("disks", *DISKS)["steps"]] == ["wipefs", "mkswap"]
     assert restore("disks")["changed"] is False
     assert restore("files", "files")["changed"] and restore("system", "sync")["changed"]
     assert not any(restore(phase)["changed"] for phase in ("disks", "files", "system"))
 
 
-def test_check_mode_tells_the_steps_of_all_phases_and_runs_none(restore: Run, tmp_path: Path) -> None:
+def test_check_mode_returns_the_steps_and_runs_none(restore: Run, tmp_path: Path) -> None:
     assert all(restore(phase, check=True)["changed"] for phase in ("disks", "files", "system"))
     assert not (tmp_path / "state.json").exists()
 
@@ -80,7 +80,7 @@ def test_a_phase_does_not_come_before_the_one_that_it_needs(restore: Run) -> Non
     assert result["failed"] and "The phase disks comes before files" in result["msg"]
 
 
-def test_a_second_run_does_not_work_beside_one_that_a_cut_connection_has_left(restore: Run, tmp_path: Path) -> None:
+def test_a_second_run_is_refused_while_the_first_goes_on(restore: Run, tmp_path: Path) -> None:
     with bare_metal_apply.alone():
         result = restore("disks")
         assert result["failed"] and "wait until it has ended" in result["msg"]
@@ -89,13 +89,13 @@ def test_a_second_run_does_not_work_beside_one_that_a_cut_connection_has_left(re
     assert restore("disks", *DISKS)["changed"]
 
 
-def test_what_is_lost_is_named_when_that_is_accepted(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepted_losses_are_named(restore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Backup:
         def __init__(self, entry: dict[str, Any]) -> None:
             assert entry["url"] == "/mnt"
 
-        def restore(self, *words: Any) -> list[str]:
-            if not words[-1]:
+        def restore(self, *arguments: Any) -> list[str]:
+            if not arguments[-1]:
                 raise bare_metal_restore.Failed("no longer has all of these: /home/thesis")
             return ["/home/thesis"]
 
@@ -108,7 +108,7 @@ def test_what_is_lost_is_named_when_that_is_accepted(restore: Run, monkeypatch: 
     assert result["lost"] == ["/home/thesis"] and "/home/thesis" in result["warnings"][0]
 
 
-def test_a_phase_that_was_cut_short_is_done_anew_after_what_it_had_left_open(restore: Run) -> None:
+def test_a_cut_phase_is_repeated_after_closing_devices(restore: Run) -> None:
     result = restore("disks", "wipefs /dev/vda", failing="mkswap /dev/vda1")
     assert result["failed"] and "it broke" in result["msg"] and "goes on with the phase disks" in result["msg"]
     left_open = ("umount /run/rigwright_bare_metal/btrfs", "vgchange --activate n vg0", "udevadm settle")
@@ -118,14 +118,14 @@ def test_a_phase_that_was_cut_short_is_done_anew_after_what_it_had_left_open(res
 
 def test_the_disk_is_compared_right_before_it_is_written_to(restore: Run, tmp_path: Path) -> None:
     facts = next(iter(PLAN["disks"].values()))
-    for key, value, said in (
+    for key, value, message in (
         ("serial", "OLD0", "is another disk than in the plan"),
         ("size", 6, "is another disk than in the plan"),
         ("device", "/dev/vdb", "was /dev/vdb in the plan"),
     ):
         before, facts[key] = facts[key], value
         result = restore("disks")
-        assert result["failed"] and said in result["msg"] and "Nothing was written to it" in result["msg"]
+        assert result["failed"] and message in result["msg"] and "Nothing was written to it" in result["msg"]
         facts[key] = before
     assert not (tmp_path / "state.json").exists()
     restore("disks", *DISKS)

@@ -273,7 +273,7 @@ def test_records_are_readable_and_the_prefix_is_frozen(host):
     assert "conda_environments" in json.loads(host.read("conda-meta/frozen"))["message"]
 
 
-def test_nobody_may_write_where_uv_has_its_locks(host, index):
+def test_no_user_can_write_in_the_lock_directory_of_uv(host, index):
     ask_index(host, index, "einops")
     assert (host.root / "cache").stat().st_mode & 0o777 == 0o700
     assert [
@@ -345,7 +345,7 @@ def test_invalid_lock_is_refused(host, text):
 # ---- Going back ----------------------------------------------------------------------------------------------------------
 
 
-def test_earlier_request_goes_back_without_a_channel(host):
+def test_an_earlier_request_is_restored_without_a_channel(host):
     host.ask("libnumbers <2")
     host.ask("libnumbers >=2")
     host.channel.rename(host.channel.with_name("gone"))
@@ -436,7 +436,7 @@ def test_a_package_added_with_pip_is_found(host):
     assert not list(host.prefix().glob(f"{SITE_PACKAGES}/requests*"))
 
 
-def test_a_package_removed_by_hand_comes_back_from_the_lock(host):
+def test_a_package_removed_by_hand_is_restored_from_the_lock(host):
     host.ask("plotter", PYTHON)
     host.add(Package("libnumbers", "1.2"))
     next((host.prefix() / "conda-meta").glob("libnumbers-*.json")).unlink()
@@ -445,7 +445,7 @@ def test_a_package_removed_by_hand_comes_back_from_the_lock(host):
     assert result["added"] == ["libnumbers 1.1 0"]
 
 
-def test_a_record_that_says_the_same_in_other_words_is_no_drift(host):
+def test_an_equivalent_record_is_no_drift(host):
     host.ask("libnumbers")
     record = next((host.prefix() / "conda-meta").glob("*.json"))
     text = json.dumps(json.loads(record.read_text()))
@@ -496,7 +496,7 @@ def test_removed_frozen_mark_is_restored(host):
     assert not host.ask("libnumbers")["changed"]
 
 
-def test_files_that_nobody_installed_are_no_drift(host):
+def test_unmanaged_files_are_no_drift(host):
     host.ask("plotter", PYTHON)
     subprocess.run((host.prefix() / "bin/mathkit",), stdout=subprocess.DEVNULL, check=True)  # may compile
     (host.prefix() / "share/notes").write_text("mine\n")
@@ -532,7 +532,7 @@ def test_going_back_to_an_edited_generation_fixes_it(host):
     assert host.read("share/numbers/version") == "1.1\n"
 
 
-def test_a_prefix_that_was_removed_by_hand_comes_back(host):
+def test_a_prefix_removed_by_hand_is_restored(host):
     host.ask("libnumbers")
     subprocess.run(("rm", "-r", host.generation(1)), check=True)
     assert host.ask("libnumbers")["changed"]
@@ -556,11 +556,11 @@ def lose(host: Host, pattern: str) -> None:
 def test_linked_generation_is_ours_when_parts_are_missing(host, lost):
     host.ask("libnumbers")
     lose(host, lost)
-    rehearsal = host.ask("libnumbers", check=True)
-    assert (rehearsal["generation"], rehearsal["previous"]) == (2, [1] if lost == "1" else [])
+    checked = host.ask("libnumbers", check=True)
+    assert (checked["generation"], checked["previous"]) == (2, [1] if lost == "1" else [])
     result = host.ask("libnumbers", keep=0)
     assert result["generation"] == 2 and host.read("share/numbers/version") == "2.0\n"
-    assert result["drift"] == rehearsal["drift"] != []
+    assert result["drift"] == checked["drift"] != []
     assert sorted(path.name for path in host.generation(1).parent.iterdir()) == [
         "2",
         "2.files.json",
@@ -700,7 +700,7 @@ def test_a_channel_behind_a_web_server(host, web):
 
 
 @pytest.mark.parametrize("behind_a_server", [True, False])
-def test_an_archive_that_is_not_what_the_index_states_is_refused(host, web, behind_a_server):
+def test_an_archive_that_differs_from_the_index_is_refused(host, web, behind_a_server):
     host.ask("libnumbers ==1.0")
     channel = web if behind_a_server else host.address
     message = refused(host.ask("needs-tampered", "libnumbers", channels=[channel]))

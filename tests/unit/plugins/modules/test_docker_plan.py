@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of the module docker_plan, on a host without docker."""
+"""The request of the role docker, on a host without docker."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import PROGRAMS, UNITS
 from ansible_collections.rigwright.workstation.plugins.modules import docker_plan
 
+from tests.unit.support.plan import run_plan
+
 Run = Callable[..., dict[str, Any]]
 
 PACKAGES = {"docker.io": ["docker.io"], "docker-ce": ["docker-ce"]}
+CONTEXT: dict[str, Any] = {"packages": PACKAGES, "repository": {}, "coming_parts": {}}
 INACTIVE = "\n".join(f"Id={name}\nNames={name}\nActiveState=inactive\n" for name in UNITS)
 
 
@@ -24,24 +29,27 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "ROOT", str(tmp_path))
     for edition in PACKAGES:
         monkeypatch.setitem(PROGRAMS, edition, str(tmp_path / "dockerd"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, INACTIVE, ""))
 
 
 def test_defaults_install_docker(run_module: Run) -> None:
-    result = run_module(docker_plan, packages=PACKAGES)
+    result = run_plan(run_module, docker_plan, CONTEXT)
     assert (result["changed"], result["requirements"], result["install"]) == (False, [], ["docker.io"])
     assert result["options"]["live-restore"] is True
 
 
 @pytest.mark.parametrize(("check", "problems"), [(True, []), (False, ["docker_data_root", "docker_containerd_root"])])
-def test_planned_mounts_count_in_check_mode_alone(run_module: Run, check: bool, problems: list[str]) -> None:
+def test_planned_mounts_count_only_in_check_mode(run_module: Run, check: bool, problems: list[str]) -> None:
     mount = {"target": "/data", "source": "/dev/sdb1", "fstype": "ext4", "bytes": 1 << 62}
-    result = run_module(
-        docker_plan,
-        check=check,
-        packages=PACKAGES,
-        data_root="/data/docker",
-        free_bytes=1 << 61,
-        planned={"mounts": [mount]},
-    )
+    context = {**CONTEXT, "planned": {"mounts": [mount]}}
+    result = run_plan(run_module, docker_plan, context, check, data_root="/data/docker", free_bytes=1 << 61)
     assert [problem["variable"] for problem in result["requirements"]] == problems
+
+
+def test_a_password_of_a_proxy_is_a_secret(run_module: Run) -> None:
+    options = {"proxies": {"https-proxy": "http://alice:s3cret@proxy.example:3128"}}
+    result = run_plan(run_module, docker_plan, CONTEXT, daemon_options=options)
+    assert result["options"]["proxies"] == options["proxies"]
+    assert result["secret"] is True
+    assert "s3cret" not in json.dumps({name: part for name, part in result.items() if name not in ("files", "options")})

@@ -133,7 +133,7 @@ def test_interrupted_run_leaves_its_changes_on_record(rootless: Run, host: Host)
     assert host.recorded() is None
 
 
-def test_a_user_who_is_not_there_is_refused(rootless: Run, host: Host) -> None:
+def test_a_missing_user_is_refused(rootless: Run, host: Host) -> None:
     assert "names no user of this host: nobody-of-that-name" in rootless("alice", "nobody-of-that-name")["msg"]
     assert host.changes == []
 

@@ -347,7 +347,7 @@ def test_lost_card_is_named_by_address_or_index(health: Run, hosts: Any) -> None
     assert health(fail_on="REBOOT")["msg"].startswith("The verdict is REBOOT: index 0: nvml_GPU_IS_LOST")
 
 
-def test_module_without_rights_lists_what_is_unread(health: Run, hosts: Any) -> None:
+def test_module_without_rights_lists_unread_values(health: Run, hosts: Any) -> None:
     host = hosts("H200")
     host.readable = False
     result = health()

@@ -61,7 +61,7 @@ def test_a_system_without_apt(run_module: Run, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_this_machine(run_module: Run) -> None:
-    """Whatever it is: the real /proc, /sys and apt-cache are read without an error."""
+    """Read the real /proc, /sys and apt-cache without an error, whatever this machine is."""
     result = run_module(gpu_host_info)
     assert result.get("failed") is not True
     assert result["next_kernel"]["release"]

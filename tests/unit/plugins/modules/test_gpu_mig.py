@@ -266,7 +266,7 @@ def occupy(machine: Machine, result: dict[str, Any], profile: str, pid: int) -> 
 
 @pytest.fixture
 def alice(host: Host) -> None:
-    """Process 4242 is Alice's."""
+    """Make Alice the owner of process 4242."""
     for path, text in {
         "proc/4242/status": "Name:\tpython3\nUid:\t1001\t1001\t1001\t1001\n",
         "proc/4242/cmdline": "python3\0train.py\0",
@@ -408,7 +408,7 @@ def test_declaration_restores_the_layout_after_a_reboot(
 def test_module_sends_the_boot_program(
     run_tasks: Callable[..., Any], h200: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ansible sends what a module imports: boot's program as well, which nothing else of the module needs."""
+    """Check what Ansible sends: what a module imports, so boot's program as well, which nothing else of the module needs."""
     for name, value in h200.env.items():
         monkeypatch.setenv(name, value)
     task = {"rigwright.workstation.gpu_mig": {"devices": ["all"], "mode": "enabled", "layout": LAYOUT}}

@@ -162,7 +162,7 @@ def test_the_diff_shows_settings_by_card_as_a_person_writes_them(mode: Run, mach
 
 
 def test_set_and_enforced_power_limits_are_returned(mode: Run, machine: Machine) -> None:
-    """GetEnforcedPowerLimit may be lower than GetPowerManagementLimit: comparing it would never come to an end."""
+    """Return both: GetEnforcedPowerLimit may be lower than GetPowerManagementLimit, so comparing it would never come to an end."""
     machine.set(0, power__cap=400000)
     request = {"device": machine.gpus[0].uuid, "power_limit": "600 W"}
     assert mode(request, persist="none")["changed"]

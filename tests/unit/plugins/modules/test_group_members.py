@@ -57,7 +57,7 @@ def test_several_groups_in_one_run(run_module: Run) -> None:
         {"name": "none", "state": "absent"},
     ],
 )
-def test_what_is_there_already_runs_nothing(run_module: Run, group: dict[str, Any]) -> None:
+def test_existing_members_run_no_command(run_module: Run, group: dict[str, Any]) -> None:
     assert run_module(group_members, commands={}, groups=[group])["changed"] is False
 
 

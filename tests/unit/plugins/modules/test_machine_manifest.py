@@ -15,11 +15,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as manifest_machine
 from ansible_collections.rigwright.workstation.plugins.modules import machine_manifest
 
-from tests.unit.support.manifest.manifests import told
+from tests.unit.support.manifest.manifests import fixture
 
 Run = Callable[..., dict[str, Any]]
 
-TOLD = {
+OUTPUTS = {
     "lsblk -J -O -b": "lsblk.json",
     "sfdisk -J /dev/vdb": "sfdisk_vdb.json",
     "sfdisk -J /dev/sda": "sfdisk_sda.json",
@@ -41,7 +41,7 @@ FILES = {
     "/etc/ssh/ssh_host_ed25519_key": "the private key",
     "/etc/ssh/ssh_host_ed25519_key.pub": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPOVSoK6cLk33bCBOmBO/eohFDU21YP1XgyotkMP/QGX x\n",
     "/proc/cmdline": "root=/dev/mapper/vg0-root ro\n",
-    "/proc/swaps": told("swaps"),
+    "/proc/swaps": fixture("swaps"),
     "/sys/firmware/efi/fw_platform_size": "64\n",
     "/var/lib/dpkg/status": "Package: grub-efi-amd64\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.12\n",
     "/opt/conda/generations/lab/1.lock": "https://conda.example/t/ab-12/noarch/x.conda\n",
@@ -54,7 +54,7 @@ class Machine:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.asked: list[str] = []
+        self.commands: list[str] = []
         for path, text in FILES.items():
             self.write(path, text)
         (root / "opt/conda/envs").mkdir()
@@ -67,10 +67,10 @@ class Machine:
 
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
         line = " ".join(command)
-        self.asked.append(line)
+        self.commands.append(line)
         if command[0] in ("pvs", "vgs", "lvs"):
-            return 0, told(f"{command[0]}.json"), ""
-        return (0, told(TOLD[line]), "") if line in TOLD else (1, "", "no such thing")
+            return 0, fixture(f"{command[0]}.json"), ""
+        return (0, fixture(OUTPUTS[line]), "") if line in OUTPUTS else (1, "", "no such thing")
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ def test_a_manifest_is_written_once_and_for_root_alone(keep: Run, tmp_path: Path
     assert keep()["changes"] == ["there was no manifest"]
     path = tmp_path / "kept/manifest.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and json.loads(path.read_text())["schema"] == 1
-    assert [one.name for one in path.parent.iterdir()] == ["manifest.json"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["manifest.json"]
     before = path.stat().st_ino
     assert keep()["changed"] is False and path.stat().st_ino == before
 
 
-def test_what_has_changed_is_named(keep: Run, machine: Machine) -> None:
+def test_changes_are_named(keep: Run, machine: Machine) -> None:
     keep()
     machine.write("/etc/hostname", "ws2\n")
     result = keep(check=True)
@@ -115,7 +115,7 @@ def test_what_has_changed_is_named(keep: Run, machine: Machine) -> None:
     assert keep()["changed"] and not keep()["changed"]
 
 
-def test_a_rebuild_finds_what_it_needs(keep: Run) -> None:
+def test_the_manifest_has_the_data_for_a_rebuild(keep: Run) -> None:
     manifest = keep()["manifest"]
     assert manifest["host"] == {
         "name": "ws1", "machine_id": "0123", "distribution": "debian", "version": "13", "codename": "trixie", "architecture": "x86_64",
@@ -131,8 +131,8 @@ def test_a_rebuild_finds_what_it_needs(keep: Run) -> None:
     assert manifest["host_keys"] == ["ssh-ed25519 SHA256:3IRphekBf/zd853lwkilj9MrHw7r0AjXM228j66yxgE"]
 
 
-def test_a_partition_table_that_nobody_can_read_is_told(keep: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(TOLD, "sfdisk -J /dev/sda")
+def test_an_unreadable_partition_table_is_a_warning(keep: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(OUTPUTS, "sfdisk -J /dev/sda")
     assert keep()["warnings"] == [
         "sfdisk cannot read the partition table of /dev/sda (dos): it is not in the manifest."
     ]
@@ -150,7 +150,7 @@ def test_nothing_in_it_opens_anything(keep: Run, tmp_path: Path) -> None:
     assert "username=alice,password=***" in text and "https://***@mirror.example" in text
 
 
-def test_a_damaged_manifest_is_told_and_made_anew(keep: Run, tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_reported_and_written_again(keep: Run, tmp_path: Path) -> None:
     keep()
     (tmp_path / "kept/manifest.json").write_text("{")
     result = keep()
@@ -172,9 +172,9 @@ def test_a_manifest_that_cannot_be_written_leaves_the_old_one(
     monkeypatch.setattr(manifest_machine.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         keep()
-    assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["manifest.json"]
+    assert path.read_bytes() == before and [entry.name for entry in path.parent.iterdir()] == ["manifest.json"]
 
 
-def test_without_a_path_it_is_only_told(run_module: Run, machine: Machine) -> None:
+def test_without_a_path_it_is_only_returned(run_module: Run, machine: Machine) -> None:
     result = run_module(machine_manifest, root=str(machine.root))
     assert result["changed"] is False and result["manifest"]["host"]["name"] == "ws1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The password reaches mokutil as a hash in a file that only root reads; both programs are played by scripts that tell what they got."""
+"""The password reaches mokutil as a hash in a file that only root reads; fake scripts replace both programs and record their input."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TABLES = st.recursive(
 
 @given(TABLES)
 @example({"0\n": []})
-def test_toml_reads_back_as_what_was_written(table):
+def test_written_toml_is_parsed_unchanged(table):
     assert tomllib.loads(to_toml(table)) == table
 
 
@@ -42,7 +42,7 @@ def test_toml_looks_like_a_hand_written_file():
 
 
 @pytest.mark.parametrize("value", [None, [{"a": 1}, 2], {"a": None}])
-def test_toml_refuses_what_it_does_not_have(value):
+def test_unsupported_toml_values_are_refused(value):
     with pytest.raises(ValueError, match="TOML has no value"):
         to_toml({"key": value})
 

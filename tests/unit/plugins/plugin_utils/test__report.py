@@ -30,7 +30,7 @@ def test_module_runs_are_kept_by_host_role_and_purpose(report):
     ("stats", "failed"),
     [({}, False), ({"failures": 0, "rescued": 1}, False), ({"failures": 1}, True), ({"unreachable": 1}, True)],
 )
-def test_host_failed_when_ansible_says_so(report, stats, failed):
+def test_host_failed_when_ansible_reports_it(report, stats, failed):
     report.host("ws").stats = stats
     assert report.as_data()["hosts"]["ws"]["failed"] is failed
 

@@ -40,7 +40,7 @@ MOUNTS = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
 
 @functools.cache
 def restic() -> str:
-    """The restic of this machine: what most tests need to prove anything, so that they fail without it."""
+    """Return the restic of this machine; without it most tests fail, since they would prove nothing."""
     found = os.environ.get("RIGWRIGHT_RESTIC") or shutil.which("restic")
     if not found:
         raise Refusal("There is no restic on this machine: script/bootstrap --dev installs it")
@@ -48,7 +48,7 @@ def restic() -> str:
 
 
 def pinned_restic() -> str:
-    """The release that the role installs where one is asked for."""
+    """Return the release that the role installs on request."""
     return str(restic_releases.program())
 
 
@@ -61,7 +61,7 @@ EACH_RESTIC = [
 
 @functools.cache
 def empty_repository(program: str) -> Path:
-    """A repository as `init` makes it, once in this process, but for its key: to open it takes no time."""
+    """Return a fresh repository, made once in this process, whose weak key opens at once."""
     folder = Path(tempfile.mkdtemp(prefix="rigwright-restic-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {**os.environ, "RESTIC_PASSWORD": PASSWORD}
@@ -150,14 +150,14 @@ class Host:
     def init(self) -> None:
         shutil.copytree(empty_repository(self.restic), self.root / "repository")
 
-    def ask(self, *words: str) -> str:
-        """Restic itself, which has to succeed."""
-        done = self.open().run(*words)
+    def ask(self, *message: str) -> str:
+        """Run restic itself, which has to succeed; return its output."""
+        done = self.open().run(*message)
         assert done.rc == 0, done.err
         return done.out
 
     def do(self, verb: str, **environment: str) -> dict[str, Any]:
-        """Run a unit as systemd would, to its end, and give the state that it leaves."""
+        """Run a unit to its end as systemd does; return the state that it leaves."""
         subject = "disk" if verb in states.OF_REPOSITORIES else "home"
         folder = Path(leaving.folder(self.place, verb, subject))
         rc = program.step(self.config, self.place, "pre", verb, subject)
@@ -182,7 +182,7 @@ class Host:
         return keeping.parse_snapshots(self.ask("snapshots", "--json", "--no-lock"))
 
     def restored(self, snapshot: str, to: str = "restored") -> Path:
-        """A whole snapshot, as restic alone restores it."""
+        """Restore a whole snapshot with restic alone."""
         target = self.root / to
         shutil.rmtree(target, ignore_errors=True)
         restic = self.open()
@@ -196,7 +196,7 @@ class Host:
 
 
 def fill(folder: Path) -> None:
-    """Files with all that a bad backup loses."""
+    """Create files with everything that a bad backup loses."""
     (folder / "plain").write_bytes(os.urandom(200_000))
     (folder / "odd\nname [x] *?\\ é").write_text("odd")
     os.fsencode(folder)
@@ -227,7 +227,7 @@ def fill(folder: Path) -> None:
 
 
 def flip_a_byte(path: Path) -> None:
-    """As a bad disk does."""
+    """Flip a byte, as a bad disk does."""
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.chmod(0o600)
@@ -235,7 +235,7 @@ def flip_a_byte(path: Path) -> None:
 
 
 def same(before: Path, after: Path) -> list[str]:
-    """What differs between two trees, by rsync-like comparison of everything."""
+    """Return the differences between two trees, in all attributes."""
     from ansible_collections.rigwright.workstation.plugins.module_utils._backup.sample import describe, differences
 
     names = sorted({str(path.relative_to(root)) for root in (before, after) for path in root.rglob("*")})
@@ -244,7 +244,9 @@ def same(before: Path, after: Path) -> list[str]:
         if not os.path.lexists(before / name) or not os.path.lexists(after / name):
             found.append(f"{name} is in one of them")
             continue
-        found += [f"{name} {words}" for words in differences(describe(str(before / name)), describe(str(after / name)))]
+        found += [
+            f"{name} {message}" for message in differences(describe(str(before / name)), describe(str(after / name)))
+        ]
     return found
 
 
@@ -253,7 +255,7 @@ def run(*command: str) -> str:
 
 
 def request(**changes: Any) -> dict[str, Any]:
-    """What the role asks backup_plan, with its own defaults; a repository is given by what differs from one on a disk."""
+    """Return the request of the role for backup_plan, with its own defaults; a repository is given by its differences from a default."""
     defaults = yaml.safe_load((CHECKOUT / "roles/backup/defaults/main.yml").read_text())
     disk = {"name": "disk", "url": "/backup/ws", "password": PASSWORD}
     entries = [{**disk, **entry} for entry in changes.pop("repositories", [{}])]

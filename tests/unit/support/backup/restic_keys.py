@@ -33,7 +33,7 @@ def weaken(repository: Path, password: str) -> None:
 
 
 def _derive(key: dict[str, Any], password: str) -> bytes:
-    """32 bytes to encrypt with, 16 and 16 for the MAC."""
+    """Derive 32 bytes for encryption, and 16 and 16 for the MAC."""
     costs = {"n": key["N"], "r": key["r"], "p": key["p"], "maxmem": 1 << 30}
     return hashlib.scrypt(password.encode(), salt=base64.b64decode(key["salt"]), dklen=64, **costs)
 
@@ -43,7 +43,7 @@ def _cipher(derived: bytes, nonce: bytes, text: bytes) -> bytes:
 
 
 def _tag(derived: bytes, nonce: bytes, text: bytes) -> bytes:
-    """Poly1305-AES: the nonce encrypted by the one part of the key, and the other part."""
+    """Return Poly1305-AES: one part of the key encrypts the nonce, the other part authenticates."""
     masked = Cipher(algorithms.AES(derived[32:48]), modes.ECB()).encryptor().update(nonce)  # noqa: S305 - one block
     return Poly1305.generate_tag(derived[48:] + masked, text)
 

@@ -74,7 +74,7 @@ class CardInMemory:
     def __init__(self, profiles: Profiles) -> None:
         self.profiles = profiles
         self.layout: Layout = ()
-        self.made = 0
+        self.created = 0
 
     def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -88,9 +88,9 @@ class CardInMemory:
             assert step.start in profile.starts
             assert self._free(step.start, profile.size), "the slots are taken"
             assert sum(1 for other in self.layout if other.profile == step.profile) < profile.maximum
-            self.made += 1
+            self.created += 1
             starts = compute_starts(profile.slices)
-            self.layout += (Instance(step.profile, step.start, id=self.made, compute_starts=starts),)
+            self.layout += (Instance(step.profile, step.start, id=self.created, compute_starts=starts),)
             return
         assert instance is not None and instance.profile == step.profile, "there is no such instance"
         if step.action == DESTROY:
@@ -122,8 +122,8 @@ class CardInMemory:
             for slice_ in range(other.start or 0, (other.start or 0) + other.slices)
         }
         assert not taken & set(range(start, start + compute.slices)), "the slices are taken"
-        self.made += 1
-        new = Compute(compute.slices, start, self.made, f"MIG-{self.made}")
+        self.created += 1
+        new = Compute(compute.slices, start, self.created, f"MIG-{self.created}")
         self._put(instance, dataclasses.replace(instance, compute=(*instance.compute, new)))
 
     def _free(self, start: int, size: int) -> bool:

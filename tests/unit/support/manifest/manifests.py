@@ -19,22 +19,25 @@ MIB, GIB = 1 << 20, 1 << 30
 DISKS = ("sda", "vdb", "vdc", "vdd", "nvme0n1")
 
 
-def told(name: str) -> str:
+def fixture(name: str) -> str:
+    """Return a recording."""
     return (FIXTURES / name).read_text()
 
 
 def groups() -> dict[str, Any]:
-    return storage.volume_groups(told("pvs.json"), told("vgs.json"), told("lvs.json"), {"vg0": told("vg0.cfg")})
+    return storage.volume_groups(
+        fixture("pvs.json"), fixture("vgs.json"), fixture("lvs.json"), {"vg0": fixture("vg0.cfg")}
+    )
 
 
 def recorded() -> dict[str, Any]:
-    """The manifest of the recorded machine; 50 MiB lie on each of its file systems."""
-    devices = storage.parse_lsblk(told("lsblk.json"))
+    """Return the manifest of the recorded machine; 50 MiB are on each of its file systems."""
+    devices = storage.parse_lsblk(fixture("lsblk.json"))
     features = {
-        "vg0-root": storage.parse_dumpe2fs(told("dumpe2fs_root.txt")),
-        "vg0-home": storage.parse_xfs_info(told("xfs_info_home.txt")),
+        "vg0-root": storage.parse_dumpe2fs(fixture("dumpe2fs_root.txt")),
+        "vg0-home": storage.parse_xfs_info(fixture("xfs_info_home.txt")),
     }
-    mounts = [mount for mount in system_mounts.parse_mountinfo(told("mountinfo")) if system_mounts.holds_data(mount)]
+    mounts = [mount for mount in system_mounts.parse_mountinfo(fixture("mountinfo")) if system_mounts.holds_data(mount)]
     return {
         "schema": 1,
         "made": "2026-11-22T17:00:00Z",
@@ -43,18 +46,18 @@ def recorded() -> dict[str, Any]:
         "disks": {
             name: {
                 "by_id": [f"/dev/disk/by-id/old-{name}"],
-                "table": storage.parse_sfdisk(told(f"sfdisk_{name}.json")) if name != "nvme0n1" else {},
+                "table": storage.parse_sfdisk(fixture(f"sfdisk_{name}.json")) if name != "nvme0n1" else {},
             }
             for name in DISKS
         },
         "devices": {name: {**device, "features": features.get(name, {})} for name, device in devices.items()},
         "volume_groups": groups(),
-        "arrays": {"md127": storage.parse_mdadm(told("mdadm_detail.txt"))},
+        "arrays": {"md127": storage.parse_mdadm(fixture("mdadm_detail.txt"))},
         "mounts": [
             {"target": m.target, "source": m.source, "type": m.fstype, "root": m.root, "size": GIB, "used": 50 * MIB}
             for m in mounts
         ],
-        "swaps": storage.parse_swaps(told("swaps")),
+        "swaps": storage.parse_swaps(fixture("swaps")),
         "kernels": {"running": "6.12.1", "installed": {"6.12.1": True}},
         "nvidia": {"driver": "", "cuda": []},
         "host_keys": [],
@@ -62,14 +65,14 @@ def recorded() -> dict[str, Any]:
 
 
 def simple(*parts: tuple[str, int, int], table: str = "gpt", size: int = 8 * GIB, mode: str = "bios") -> dict[str, Any]:
-    """A machine with the one disk sda; each part is (``type mount point``, size in MiB, used MiB)."""
+    """Return a machine with the one disk sda; each part is (``type mount point``, size in MiB, used MiB)."""
     found = copy.deepcopy(recorded())
     found["boot"] |= {"mode": mode, "loader": "grub-efi" if mode == "uefi" else "grub-pc"}
     found |= {"disks": {}, "devices": {}, "volume_groups": {}, "mounts": [], "swaps": []}
     found["devices"]["sda"] = device("disk", "/dev/sda", size)
     rows, start = [], 2048
-    for number, (what, mib, used) in enumerate(parts, start=1):
-        kind, _blank, target = what.partition(" ")
+    for number, (content, mib, used) in enumerate(parts, start=1):
+        kind, _blank, target = content.partition(" ")
         name = f"sda{number}"
         rows.append(
             {
@@ -126,5 +129,5 @@ def device(
 
 
 def blank(**sizes: int) -> dict[str, Any]:
-    """What a live system sees of empty disks."""
+    """Return the devices of empty disks, as a live system sees them."""
     return {name: device("disk", f"/dev/{name}", size) for name, size in sizes.items()}

@@ -41,7 +41,7 @@ def steps_of(plan: Plan) -> list[dict[str, Any]]:
 
 
 def refusal(plan: Plan) -> str:
-    """The one refusal, as the user reads it. A plan that is refused has no steps."""
+    """Return the only refusal, as the user reads it. A refused plan has no steps."""
     assert not plan.phases
     (only,) = plan.refusals
     assert only["ok"] is False and only["remedy"]
@@ -52,7 +52,7 @@ ROOT = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
 
 
 def whole() -> Plan:
-    """All of the recorded machine but its mirror, on disks of other sizes and names."""
+    """Return the plan for the recorded machine without its mirror, on disks of other sizes and names."""
     return plan_of(
         recorded(),
         blank(vda=8 * GIB, nvme0n1=4 * GIB, vdc=2 * GIB, vdx=GIB),

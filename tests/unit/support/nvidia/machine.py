@@ -39,7 +39,7 @@ class Machine:
         self.fails: set[str] = set()
         self.dies_after: int | None = None
         self.files: list[str] = []
-        self.made: dict[str, str] = {}
+        self.built: dict[str, str] = {}
         self.owned = False
         self.kernel = KERNEL
         self.commands: list[list[str]] = []
@@ -204,17 +204,17 @@ class Machine:
         return 0, "".join(lines), ""
 
     def dpkg_deb(self, arguments: list[str]) -> tuple[int, str, str]:
-        """Look at the package's tree, which is gone afterwards."""
+        """Read the package's tree, which is removed afterwards."""
         if arguments[0] == "--info":
             return (0, "", "") if Path(arguments[1]).read_text() == "deb" else (2, "", "dpkg-deb: error: no archive")
         root = Path(arguments[-2])
-        self.made = {
+        self.built = {
             f"/{path.relative_to(root)}": str(path.readlink())
             if path.is_symlink()
             else stat.filemode(path.lstat().st_mode)
             for path in root.rglob("*")
         }
-        self.made["conffiles"] = (root / "DEBIAN/conffiles").read_text()
+        self.built["conffiles"] = (root / "DEBIAN/conffiles").read_text()
         Path(arguments[-1]).write_text("deb")
         return 0, "", ""
 

@@ -411,7 +411,7 @@ def refused(place: Place, source: Path, *options: object, inject: Injection | No
 
 
 def rewrite(path: Path) -> None:
-    """Other bytes, of the same number, and the time of change set back."""
+    """Write other bytes of the same number, and set the time of change back."""
     before = path.stat()
     with path.open("r+b") as file:
         file.write(b"changed")

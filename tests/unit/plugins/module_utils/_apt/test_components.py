@@ -29,7 +29,7 @@ def test_targets_are_read():
     assert targets[3].origin == ""
 
 
-def test_every_suite_of_the_distribution_gets_what_it_lacks():
+def test_every_suite_of_the_distribution_gets_missing_components():
     text = component_source(parse_targets(INDEXTARGETS), "Debian", ["contrib", "non-free"], OWN)
 
     assert text == (

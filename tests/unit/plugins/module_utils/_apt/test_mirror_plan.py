@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_plan
 from ansible_collections.rigwright.workstation.plugins.modules import mirrors_plan
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
+
+from harness.sandbox.lab import ROOT
 
 Run = Callable[..., dict[str, Any]]
 
@@ -29,6 +33,8 @@ DISTRIBUTION = {
     "keyrings": ["debian-archive-keyring.gpg"],
     "directories": ["debian", "debian-security"],
 }
+
+CONTEXT = {"profiles": {"none": {}}, "archive": "debian", "distribution": DISTRIBUTION}
 
 SOURCES = f"""\
 Types: deb
@@ -100,9 +106,15 @@ def contents(result: dict[str, Any]) -> dict[str, str]:
     return {item["path"]: item["content"] for item in result["files"] if "content" in item}
 
 
+def problem(result: dict[str, Any]) -> dict[str, Any]:
+    (found,) = result["requirements"]
+    return found
+
+
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(mirror_plan, "ROOT", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(mirror_plan, "APT_HELPER", str(tmp_path / "apt-helper"))
     host = Host(tmp_path)
     host.write(OWN, SOURCES)
@@ -112,8 +124,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 @pytest.fixture
 def plan(host: Host, run_module: Run) -> Run:
-    def run(*urls: str, **params: Any) -> dict[str, Any]:
-        return run_module(mirrors_plan, apt_urls=list(urls), distribution=DISTRIBUTION, **params)
+    def run(*urls: str, check_mode: bool = False, **options: Any) -> dict[str, Any]:
+        # The role has an option `check` of its own.
+        values = {f"mirrors_{name}": value for name, value in {"apt_urls": list(urls), **options}.items()}
+        request, _secrets = request_of("mirrors", options_of(str(ROOT / "roles/mirrors")), values)
+        return run_module(mirrors_plan, check=check_mode, request=request, context=CONTEXT)
 
     return run
 
@@ -155,29 +170,46 @@ def test_a_stale_mirror_is_left_out(host: Host, plan: Run) -> None:
     assert [(mirror["url"], mirror["status"]) for mirror in result["mirrors"]] == [(B, "fit"), (A, "stale")]
 
 
-def test_no_usable_mirror_fails_with_every_reason(host: Host, plan: Run) -> None:
+def test_no_usable_mirror_is_refused_with_every_reason(host: Host, plan: Run) -> None:
     host.mirrors(a=41)
 
     result = plan(A, B, max_age_days=5)
 
-    assert result["failed"] is True
-    assert f"{A}: its newest release is 41 days old, the limit is 5 days" in result["msg"]
-    assert f"{B}: Could not connect to mirror:80" in result["msg"]
-    assert "mirrors_apt_urls" in result["msg"]
+    found = problem(result)
+    assert found["variable"] == "mirrors_apt_urls"
+    assert f"no mirror can be used. {A}: its newest release is 41 days old, the limit is 5 days" in found["problem"]
+    assert f"{B}: Could not connect to mirror:80" in found["problem"]
     assert [mirror["status"] for mirror in result["mirrors"]] == ["stale", "dead"]
+    assert result["states"][0].startswith(f"{A}: stale: its newest release is 41 days old")
+    assert (result["fit"], result["files"]) == (False, [])
 
 
-def test_report_only_returns_the_problem(host: Host, plan: Run) -> None:
-    host.mirrors(a=41)
-
-    result = plan(A, max_age_days=5, report_only=True)
-
-    assert not result.get("failed")
-    assert f"no mirror can be used. {A}: its newest release is 41 days old" in result["problem"]
-    assert [mirror["status"] for mirror in result["mirrors"]] == ["stale"]
+def test_choice_is_a_finding(host: Host, plan: Run) -> None:
+    (found,) = plan(A, B)["findings"]
+    assert (found["id"], found["status"], found["evidence"]) == ("mirrors.choice", "pass", f"{A}: fit; {B}: fit")
+    host.mirrors(b=0.5)
+    (found,) = plan(A, B)["findings"]
+    assert (found["status"], found["evidence"].partition(";")[0]) == ("warn", f"{B}: fit")
 
 
-def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan: Run) -> None:
+def test_apt_tests_the_file_of_the_distribution_alone(plan: Run) -> None:
+    result = plan(A)
+    assert result["checks"] == [" ".join(result["update"])]
+    assert f"Dir::Etc::sourcelist={OWN}" in result["update"]
+
+
+def test_an_address_that_is_none_is_not_asked(host: Host, plan: Run) -> None:
+    assert problem(plan("https://a.example/'debian'"))["variable"] == "mirrors_apt_urls"
+    assert host.requests() == []
+
+
+def test_nothing_is_wanted_without_a_mirror(plan: Run) -> None:
+    result = plan()
+    assert (result["wanted"], result["files"], result["checks"], result["findings"]) == (False, [], [], [])
+    assert plan(hf_endpoint="https://hf.example")["wanted"] is True
+
+
+def test_repeated_request_needs_no_network_and_plans_the_same(host: Host, plan: Run) -> None:
     first = plan(A, B)
     host.apply(first)
     assert host.requests()
@@ -189,7 +221,7 @@ def test_the_same_request_again_asks_nobody_and_plans_the_same(host: Host, plan:
     assert contents(second) == contents(first)
 
 
-@pytest.mark.parametrize("change", [{"ask_again": True}, {"max_age_days": 8}, {"security": True}])
+@pytest.mark.parametrize("change", [{"recheck": True}, {"max_age_days": 8}, {"security": True}])
 def test_another_request_asks_again(host: Host, plan: Run, change: dict[str, Any]) -> None:
     host.apply(plan(A))
     host.requests()
@@ -226,7 +258,7 @@ def test_security_moves_to_the_mirrors_and_back(host: Host, plan: Run) -> None:
 def test_unseen_mirrors_keep_the_given_order_and_are_not_asked(host: Host, plan: Run) -> None:
     host.mirrors()
 
-    result = plan(A, B, ask=False)
+    result = plan(A, B, check=False)
 
     assert host.requests() == []
     assert contents(result)["/etc/apt/mirrors/debian.list"] == f"{A}\tpriority:1\n{B}\tpriority:2\n"
@@ -235,7 +267,7 @@ def test_unseen_mirrors_keep_the_given_order_and_are_not_asked(host: Host, plan:
 def test_check_mode_asks_and_writes_nothing(host: Host, plan: Run) -> None:
     before = sorted(path for path in host.root.rglob("*") if path != host.log)
 
-    plan(A, B, check=True)
+    plan(A, B, check_mode=True)
 
     assert sorted(path for path in host.root.rglob("*") if path != host.log) == before
 
@@ -273,15 +305,19 @@ def test_a_host_without_its_own_sources_is_refused(host: Host, plan: Run) -> Non
 
     result = plan(A)
 
-    assert result["failed"] is True
-    assert "no file in /etc/apt defines the archive of debian bookworm" in result["msg"]
+    assert "no file in /etc/apt defines the archive of debian bookworm" in problem(result)["problem"]
+    assert result["states"] == [
+        "mirrors_apt_urls: no file in /etc/apt defines the archive of debian bookworm, so its suites and keys are unknown;"
+        " give the host its own sources back first"
+    ]
     assert host.requests() == []
 
 
 def test_a_source_file_that_is_no_text_is_refused(host: Host, plan: Run) -> None:
     (host.root / "etc/apt/sources.list").write_bytes(b"# caf\xe9\n")
 
-    assert "/etc/apt/sources.list is not UTF-8 text" in plan(A)["msg"]
+    found = problem(plan(A))
+    assert (found["variable"], found["problem"].partition(":")[0]) == ("/etc/apt/sources.list", "is not UTF-8 text")
 
 
 @pytest.mark.parametrize(
@@ -308,4 +344,4 @@ def test_a_mirror_that_never_answers_is_given_up(host: Host, plan: Run, monkeypa
 
     result = plan(A, timeout=1)
 
-    assert "no answer within 3 s" in result["msg"]
+    assert "no answer within 3 s" in problem(result)["problem"]

@@ -35,7 +35,7 @@ Version: 2
 """
 
 
-def test_status_has_what_is_installed_in_whole_or_in_part():
+def test_status_has_fully_and_partly_installed_packages():
     packages = parse_status(STATUS)
 
     assert packages == {
@@ -78,7 +78,7 @@ def test_policy_lists_installable_packages():
 
 
 @pytest.mark.parametrize("state", ["half-installed", "unpacked", "half-configured", "triggers-pending"])
-def test_what_is_unfinished_is_found_at_any_distance(state):
+def test_unfinished_package_is_found_at_any_distance(state):
     text = STATUS.replace("Provides: nvcc", "Depends: half\nProvides: nvcc").replace("half-configured", state)
     packages = parse_status(text + "\nPackage: another\nStatus: install ok unpacked\n")
 
@@ -87,7 +87,7 @@ def test_what_is_unfinished_is_found_at_any_distance(state):
 
 
 def package(*depends: str, recommends: tuple[str, ...] = (), provides: tuple[str, ...] = ()) -> Package:
-    """Each of *depends* is one dependency: alternatives with a bar between them."""
+    """Return a package. Each of *depends* is one dependency: alternatives with a bar between them."""
     choices = frozenset(frozenset(fields.split(" | ")) for fields in depends)
     return Package("1", needs=frozenset().union(recommends, *choices), provides=frozenset(provides), depends=choices)
 
@@ -114,11 +114,11 @@ AUTOMATIC = {"nvcc", "libraries", "shared", "orphan"}
         ([], []),
     ],
 )
-def test_what_goes_with_a_package(roots, leaving):
+def test_dependencies_that_are_removed_with_a_package(roots, leaving):
     assert brought_by(roots, HOST, AUTOMATIC) == leaving
 
 
-def test_what_one_needs_by_another_name_stays():
+def test_package_needed_by_a_provided_name_stays():
     host = {"a": package("lib-a"), "lib-a": package(provides=("lib",)), "b": package("lib")}
     assert brought_by(["a"], host, {"lib-a"}) == ["a"]
 
@@ -128,7 +128,7 @@ def test_a_circle_that_only_needs_itself_goes():
     assert brought_by(["a"], host, {"x", "y"}) == ["a", "x", "y"]
 
 
-# The driver beside what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
+# The driver next to what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
 DRIVER = {
     "libcuda1": package("libnvidia-ptxjitcompiler1", recommends=("nvidia-kernel-dkms",)),
     "libnvidia-ptxjitcompiler1": package(),
@@ -155,6 +155,6 @@ def test_a_root_stays_where_something_would_be_left_without_it(more, staying):
     assert brought_by(ROOTS, {**DRIVER, **more}, ()) == sorted(ROOTS - staying)
 
 
-def test_what_stays_for_a_root_that_stays_is_not_taken_from_it():
+def test_dependency_of_a_kept_package_is_not_removed():
     host = {"toolkit": package("nvcc"), "nvcc": package("libraries"), "libraries": package(), "own": package("toolkit")}
     assert brought_by(["toolkit"], host, {"nvcc", "libraries"}) == []

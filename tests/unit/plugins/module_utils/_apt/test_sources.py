@@ -192,7 +192,7 @@ def test_a_third_party_line_stays_in_the_file_it_shares() -> None:
     )
 
 
-def test_what_apt_fetched_decides_over_the_name_of_a_directory() -> None:
+def test_fetched_index_decides_over_the_directory_name() -> None:
     line = "deb http://archive.example/debian bookworm main\n"
     entry = parse(LIST, line)[0].entry
     assert entry is not None
@@ -235,7 +235,7 @@ def test_options_of_a_line_become_fields() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "# deb http://x.example y main", "debian http://x.example y main", "deb cdrom"])
-def test_what_is_no_source_is_kept_as_text(line: str) -> None:
+def test_text_that_is_no_source_is_kept(line: str) -> None:
     assert [block.entry for block in parse(LIST, line + "\n")] == [None]
 
 
@@ -258,7 +258,7 @@ entries = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(entries, min_size=1, max_size=4))
-def test_what_is_rendered_is_read_back(some: list[Entry]) -> None:
+def test_rendered_sources_are_parsed_unchanged(some: list[Entry]) -> None:
     assert [block.entry for block in parse("x.sources", render(some)) if block.entry] == some
 
 
@@ -270,7 +270,7 @@ def test_the_blocks_of_any_text_are_the_text(text: str, path: str) -> None:
 
 @settings(deadline=None)
 @given(st.lists(entries, min_size=1, max_size=4))
-def test_stanzas_put_together_say_what_the_cells_say(some: list[Entry]) -> None:
+def test_joined_stanzas_equal_their_cells(some: list[Entry]) -> None:
     assert set(cells_of(entries_of(cells_of(some)))) == set(cells_of(some))
 
 

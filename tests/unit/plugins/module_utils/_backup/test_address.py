@@ -53,13 +53,13 @@ def test_an_address_is_one_that_restic_takes(url: str, kind: str | None) -> None
     assert (found.kind if found else None) == kind
 
 
-def test_the_user_of_a_rest_server_stands_in_the_secret_address_alone() -> None:
+def test_a_rest_user_is_only_in_the_secret_address() -> None:
     assert addresses.full(REST) == "rest:https://ws%401:p%3A%2Fw@nas:8000/ws/"
     shown = json.dumps(addresses.public(REST))
     assert "p%3A" not in shown and "p:/w" not in shown and PASSWORD not in shown
 
 
-def test_secrets_are_files_of_root_and_what_is_public_is_not() -> None:
+def test_only_secrets_are_files_of_root() -> None:
     sftp = {
         "name": "far",
         "url": "sftp:a@b:/c",
@@ -87,15 +87,15 @@ def test_secrets_are_files_of_root_and_what_is_public_is_not() -> None:
     }
 
 
-def test_a_fingerprint_tells_passwords_apart_and_repositories_too() -> None:
-    one = addresses.fingerprint("a", PASSWORD)
-    assert one == addresses.fingerprint("a", PASSWORD)
-    assert len({one, addresses.fingerprint("b", PASSWORD), addresses.fingerprint("a", PASSWORD + "!")}) == 3
+def test_fingerprints_differ_by_password_and_repository() -> None:
+    first = addresses.fingerprint("a", PASSWORD)
+    assert first == addresses.fingerprint("a", PASSWORD)
+    assert len({first, addresses.fingerprint("b", PASSWORD), addresses.fingerprint("a", PASSWORD + "!")}) == 3
     assert addresses.fingerprint("a", "") == ""
 
 
 @pytest.mark.parametrize(
-    ("entry", "words"),
+    ("entry", "message"),
     [
         ({"password": ""}, "has no password for disk"),
         ({"password": "short"}, "less than 12"),
@@ -120,8 +120,8 @@ def test_a_fingerprint_tells_passwords_apart_and_repositories_too() -> None:
         ({"init": "no"}, "init: 'no', which is neither"),
     ],
 )
-def test_a_repository_that_cannot_be_used_is_refused_with_a_reason(entry: dict[str, object], words: str) -> None:
-    assert any(words in problem for problem in problems(**entry))
+def test_an_unusable_repository_is_refused_with_a_reason(entry: dict[str, object], message: str) -> None:
+    assert any(message in problem for problem in problems(**entry))
     assert not any(PASSWORD in problem or "secretpw" in problem for problem in problems(**entry))
 
 
@@ -130,7 +130,7 @@ def test_an_at_sign_elsewhere_is_no_user(url: str) -> None:
     assert not addresses.has_secret(url)
 
 
-def test_all_that_opens_a_repository_beside_its_password_has_a_fingerprint() -> None:
+def test_all_access_secrets_have_a_fingerprint() -> None:
     found = addresses.public(REST)["access"]
     assert found == addresses.public({**REST, "password": "another long password"})["access"]
     for change in ({"user_password": "x"}, {"env": {"A": "b"}}, {"ca_certificate": "x"}, {"options": ["x"]}):

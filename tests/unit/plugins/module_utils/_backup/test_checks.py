@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every fault names a variable of the role and a remedy; which faults there are: test__backup_plan.py."""
+"""Every problem names a variable of the role and a remedy; which problems there are: test_plan.py."""
 
 from __future__ import annotations
 
 import yaml
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import Host, faults
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import Host, problems
 
 from tests.unit.support.backup.hosts import CHECKOUT, request
 
 
-def test_all_faults_are_told_at_once_each_with_a_variable_that_there_is() -> None:
-    known = yaml.safe_load((CHECKOUT / "roles/backup/defaults/main.yml").read_text())
+def test_all_problems_are_reported_at_once_with_a_variable() -> None:
+    defaults = yaml.safe_load((CHECKOUT / "roles/backup/defaults/main.yml").read_text())
     wrong = request(
         repositories=[],
         jobs=[{"name": "X", "paths": ["x"], "retention": {}, "repository": "none"}],
@@ -21,7 +21,7 @@ def test_all_faults_are_told_at_once_each_with_a_variable_that_there_is() -> Non
         max_age_h={"run": 0},
         textfile_directory="x",
     )
-    found = list(faults(wrong, Host()))
+    found = list(problems(wrong, Host()))
     assert len(found) >= 10
-    assert {row["variable"] for row in found} <= {*known}
+    assert {row["variable"] for row in found} <= {*defaults}
     assert all(row["problem"] and row["remedy"] and row["ok"] is False for row in found)

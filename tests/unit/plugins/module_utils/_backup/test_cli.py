@@ -30,21 +30,21 @@ def host(tmp_path: Path) -> Host:
 
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch, host: Host) -> list[tuple[str, ...]]:
-    """Systemctl as it would be: starting a unit runs it."""
-    asked: list[tuple[str, ...]] = []
+    """Fake systemctl: starting a unit runs it."""
+    commands: list[tuple[str, ...]] = []
 
     def call(*command: str) -> tuple[int, str]:
-        asked.append(command)
+        commands.append(command)
         if command[1] == "start":
             verb = command[-1].removeprefix("rigwright-backup-").partition("-")[0]
             host.do(verb)
         return 0, "inactive"
 
     monkeypatch.setattr(program, "call", call)
-    return asked
+    return commands
 
 
-def test_a_run_by_hand_starts_the_unit_and_says_how_it_ended(
+def test_a_run_by_hand_starts_the_unit_and_prints_the_result(
     host: Host, systemd: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.init()
@@ -55,8 +55,8 @@ def test_a_run_by_hand_starts_the_unit_and_says_how_it_ended(
 
     host.configure(job={"paths": ["/no/such"]})
     assert program.main(["run", "home"], host.place) == 1
-    said = capsys.readouterr().out
-    assert "source_missing" in said and "missing: /no/such" in said and "To do: bring it back" in said
+    output = capsys.readouterr().out
+    assert "source_missing" in output and "missing: /no/such" in output and "To do: bring it back" in output
 
 
 def test_a_unit_that_waits_for_another_is_waited_for(
@@ -70,10 +70,10 @@ def test_a_unit_that_waits_for_another_is_waited_for(
     def call(*command: str) -> tuple[int, str]:
         if command[1] == "start":
             return 0, ""
-        said = next(shown)
-        if said.startswith("deactivating"):
+        output = next(shown)
+        if output.startswith("deactivating"):
             host.do("run")
-        return 0, said
+        return 0, output
 
     monkeypatch.setattr(program, "call", call)
     monkeypatch.setattr(program.time, "sleep", lambda _seconds: None)
@@ -81,7 +81,7 @@ def test_a_unit_that_waits_for_another_is_waited_for(
     assert "run home: ok, snapshot " in capsys.readouterr().out
 
 
-def test_what_does_not_exist_is_said_in_one_line(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_job_or_unit_is_reported_in_one_line(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["run", "hom"], host.place) == 1
     assert capsys.readouterr().err == "rigwright-backup: there is no job 'hom': name one of home\n"
     host.configure(repositories=[{"name": "disk", "append_only": True}])
@@ -101,20 +101,20 @@ def test_status_is_findings_with_remedies(host: Host, systemd: list[Any], capsys
     assert "      To do: see who works on the repository" in capsys.readouterr().out
 
 
-def test_restore_shows_a_plan_and_refuses_what_would_lose_something(
+def test_restore_shows_a_plan_and_refuses_losses(
     host: Host, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     host.init()
     (host.source / "file").write_text("x")
     host.do("run")
-    words = ["restore", "home", "--path", str(host.source)]
-    assert program.main([*words, "--target", str(tmp_path / "to"), "--plan"], host.place) == 0
+    arguments = ["restore", "home", "--path", str(host.source)]
+    assert program.main([*arguments, "--target", str(tmp_path / "to"), "--plan"], host.place) == 0
     assert ": 1 files, 1 B, of " in capsys.readouterr().out and not (tmp_path / "to").exists()
-    assert program.main([*words, "--target", "/"], host.place) == 1
+    assert program.main([*arguments, "--target", "/"], host.place) == 1
     assert "1 files are there already" in capsys.readouterr().err
 
 
-def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_dump_is_restored_byte_for_byte(host: Host, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     host.init()
     host.configure(
         job={"paths": [], "dumps": [{"name": "wiki", "command": ["printf", "a\\377\\0b"], "filename": "wiki.sql"}]}
@@ -124,7 +124,7 @@ def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.Captur
     assert program.main(["restore", "home", "--dump", "wiki"], host.place) == 0
     out, err = capfdbinary.readouterr()
     assert out == b"a\xff\0b" and b"/wiki.sql" in err
-    assert program.tell(host.config, "drill", "home", host.do("drill")) == 0
+    assert program.print_result(host.config, "drill", "home", host.do("drill")) == 0
     assert b"1 dumps read and compared" in capfdbinary.readouterr().out
     assert program.main(["restore", "home", "--dump", "wik"], host.place) == 1
     assert b"it has wiki" in capfdbinary.readouterr().err
@@ -132,7 +132,7 @@ def test_a_dump_comes_back_as_it_was_told(host: Host, capfdbinary: pytest.Captur
     assert b"say where to" in capfdbinary.readouterr().err
 
 
-def test_what_stayed_as_it_is_is_told(
+def test_files_that_stayed_are_counted(
     host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.init()
@@ -182,7 +182,7 @@ raise SystemExit(program.main(["restore", "home", "--target", "{tmp_path}/to"], 
 
 
 def test_progress_is_one_line() -> None:
-    told = {
+    status = {
         "percent_done": 0.5,
         "bytes_done": 1 << 20,
         "total_bytes": 1 << 21,
@@ -190,13 +190,13 @@ def test_progress_is_one_line() -> None:
         "total_files": 6,
         "seconds_remaining": 90,
     }
-    assert program.progress_line(told) == " 50.0 %  1.0 MiB of 2.0 MiB  3 of 6 files  1 min 30 s left"
+    assert program.progress_line(status) == " 50.0 %  1.0 MiB of 2.0 MiB  3 of 6 files  1 min 30 s left"
     assert program.progress_line({}) == ""
-    told = {"percent_done": 0.25, "total_files": 4, "files_restored": 1, "total_bytes": 4096, "bytes_restored": 1024}
-    assert program.progress_line(told) == " 25.0 %  1.0 KiB of 4.0 KiB  1 of 4 files"
+    status = {"percent_done": 0.25, "total_files": 4, "files_restored": 1, "total_bytes": 4096, "bytes_restored": 1024}
+    assert program.progress_line(status) == " 25.0 %  1.0 KiB of 4.0 KiB  1 of 4 files"
 
 
-def test_what_only_root_may_read_is_said_with_what_to_do(
+def test_missing_rights_are_reported_with_a_remedy(
     host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*_words: object) -> int:

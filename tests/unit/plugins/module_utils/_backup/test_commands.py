@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 
 @pytest.fixture(autouse=True)
 def unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of a unit with a user of its own."""
+    """Set the environment of a unit with a user of its own."""
     for name, value in (
         ("HOME", "/nonexistent"),
         ("USER", "rigwright-backup"),
@@ -25,50 +25,50 @@ ASK = 'echo "$HOME $USER $LOGNAME ${CREDENTIALS_DIRECTORY:-none} $RIGWRIGHT_BACK
 
 
 @pytest.mark.parametrize(("user", "home"), [("", "/root root root"), ("daemon", "/usr/sbin daemon daemon")])
-def test_hooks_and_dumps_have_the_home_of_their_user_and_no_secret(open_path: Path, user: str, home: str) -> None:
-    told = open_path / "told"
-    told.touch()
-    told.chmod(0o666)
-    problem = commands.run_hook({"command": ["sh", "-c", f"{ASK} > {told}"], "user": user}, "pre[0]", "home", {})
+def test_commands_have_the_home_of_their_user_and_no_secret(open_path: Path, user: str, home: str) -> None:
+    output = open_path / "told"
+    output.touch()
+    output.chmod(0o666)
+    problem = commands.run_hook({"command": ["sh", "-c", f"{ASK} > {output}"], "user": user}, "pre[0]", "home", {})
     assert problem is None
-    assert told.read_text() == f"{home} none home\n"
+    assert output.read_text() == f"{home} none home\n"
     dump = commands.Dump({"command": ["sh", "-c", ASK], "user": user})
-    with told.open("wb") as stdin:
+    with output.open("wb") as stdin:
         assert dump.feed(stdin), dump.problem
-    assert told.read_text() == f"{home} none \n"
+    assert output.read_text() == f"{home} none \n"
 
 
 @pytest.mark.parametrize("command", [["false", "secret"], ["/no/such/secret", "x"], ["sleep", "secret"]])
-def test_of_a_command_nothing_is_told(command: list[str]) -> None:
+def test_no_word_of_a_command_is_in_its_failure(command: list[str]) -> None:
     problem = commands.run_hook({"command": command, "timeout_s": 5}, "pre[1]", "home", {})
-    assert problem and problem.words.startswith("the hook pre[1] ") and "secret" not in problem.words
+    assert problem and problem.message.startswith("the hook pre[1] ") and "secret" not in problem.message
     dump = commands.Dump({"command": command})
     with Path("/dev/null").open("wb") as stdin:
         assert not dump.feed(stdin) and "secret" not in dump.problem
 
 
-@pytest.mark.parametrize("words", ["x\0y", "\ud800", "x" * (1 << 18)], ids=["NUL", "surrogate", "long"])
-def test_words_that_no_environment_takes_fail_the_hook_alone(words: str) -> None:
-    problem = commands.run_hook({"command": ["true"]}, "always[0]", "home", {"words": words})
-    assert problem and problem.kind == "hook" and problem.words.startswith("the hook always[0] cannot be run: ")
+@pytest.mark.parametrize("message", ["x\0y", "\ud800", "x" * (1 << 18)], ids=["NUL", "surrogate", "long"])
+def test_an_invalid_argument_fails_hook_and_dump(message: str) -> None:
+    problem = commands.run_hook({"command": ["true"]}, "always[0]", "home", {"words": message})
+    assert problem and problem.kind == "hook" and problem.message.startswith("the hook always[0] cannot be run: ")
     dump = commands.Dump({"command": ["true", "x\0y"]})
     with Path("/dev/null").open("wb") as stdin:
         assert not dump.feed(stdin) and dump.problem.startswith("cannot be run: ")
 
 
 @pytest.mark.parametrize(("mode", "owner"), [(0o777, 0), (0o775, 0), (0o755, 1234)])
-@pytest.mark.parametrize("what", ["hook", "script", "above"])
-def test_root_runs_nothing_that_others_can_change(tmp_path: Path, what: str, mode: int, owner: int) -> None:
+@pytest.mark.parametrize("subject", ["hook", "script", "above"])
+def test_root_runs_nothing_that_others_can_change(tmp_path: Path, subject: str, mode: int, owner: int) -> None:
     hook = tmp_path / "bin/hook"
     hook.parent.mkdir(mode=0o755)
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
-    harmed = hook.parent if what == "above" else hook
+    harmed = hook.parent if subject == "above" else hook
     harmed.chmod(mode)
     os.chown(harmed, owner, owner)
-    command = ["sh", "-e", str(hook)] if what == "script" else [str(hook)]
+    command = ["sh", "-e", str(hook)] if subject == "script" else [str(hook)]
     problem = commands.run_hook({"command": command}, "pre[0]", "home", {})
-    assert problem and problem.kind == "exposed" and str(harmed) in problem.words
+    assert problem and problem.kind == "exposed" and str(harmed) in problem.message
     dump = commands.Dump({"command": command})
     with Path("/dev/null").open("wb") as stdin:
         assert not dump.feed(stdin) and dump.kind == "exposed"
@@ -95,7 +95,7 @@ def test_root_runs_no_script_of_another_user_whatever_starts_it(
         script.write_text("#!/bin/sh\n")
         script.chmod(0o755)
     problem = commands.run_hook({"command": [*before, str(script)]}, "pre[0]", "home", {})
-    assert problem and problem.kind == "exposed" and str(theirs) in problem.words
+    assert problem and problem.kind == "exposed" and str(theirs) in problem.message
 
 
 def test_files_that_a_command_only_reads_may_be_anybodys(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_files_that_a_command_only_reads_may_be_anybodys(tmp_path: Path) -> None
         assert commands.run_hook({"command": command}, "pre[0]", "home", {}) is None, command
 
 
-def test_a_user_who_is_not_there_is_told() -> None:
+def test_a_missing_user_is_reported() -> None:
     problem = commands.run_hook({"command": ["true"], "user": "nobody-here"}, "pre[0]", "home", {})
-    assert problem and "there is no user nobody-here" in problem.words
+    assert problem and "there is no user nobody-here" in problem.message
     dump = commands.Dump({"command": ["true"], "user": "nobody-here"})
     assert not dump.feed(open("/dev/null", "wb")) and "cannot be run" in dump.problem  # noqa: SIM115

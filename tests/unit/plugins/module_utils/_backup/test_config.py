@@ -11,7 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from tests.unit.support.backup.hosts import request
 
 
-def test_the_program_reads_what_the_role_has_written(tmp_path: Path) -> None:
+def test_the_program_reads_the_configuration_of_the_role(tmp_path: Path) -> None:
     written = planning.make_config(
         request(jobs=[{"name": "home", "paths": ["/home"], "tags": ["x"]}], max_age_h={"run": 3})
     )
@@ -25,7 +25,7 @@ def test_the_program_reads_what_the_role_has_written(tmp_path: Path) -> None:
     assert json.dumps(planning.raw_config(read)) == text
 
 
-def test_what_is_not_there_is_told_with_what_there_is() -> None:
+def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
     config = planning.make_config(request())
     with pytest.raises(configuration.ConfigError, match="there is no job 'hom': name one of home"):
         config.job("hom")

@@ -36,7 +36,7 @@ def left_out(*jobs: Job, mounts: list[Mount] = MOUNTS, repositories: tuple[str, 
     return [mount.target for mount in coverage.left_out(mounts, jobs, repositories)]
 
 
-def test_a_job_of_the_root_alone_leaves_out_every_other_file_system() -> None:
+def test_a_job_of_the_root_covers_no_other_file_system() -> None:
     assert left_out(job("/")) == list(ALL[1:])
     assert left_out(job("/", one_file_system=False)) == []
 
@@ -47,11 +47,11 @@ def test_file_systems_are_in_several_jobs_or_excluded_by_name() -> None:
     assert left_out(system, job("/home", excludes=("/data",))) == []
 
 
-def test_a_directory_of_a_file_system_is_a_part_of_it_which_somebody_has_chosen() -> None:
+def test_one_directory_covers_its_file_system() -> None:
     assert left_out(job("/etc", "/home/alice", excludes=("/mnt", "/media"))) == ["/boot", "/boot/efi", "/data"]
 
 
-def test_what_is_mounted_a_second_time_is_no_file_system_of_its_own() -> None:
+def test_a_second_mount_is_no_file_system_of_its_own() -> None:
     assert "/srv/sets" not in left_out(job("/"))
     assert "/data" not in left_out(job("/srv/sets"))
 
@@ -66,7 +66,7 @@ def test_a_subvolume_holds_nothing_of_its_neighbours() -> None:
     assert left_out(job("/", "/home"), mounts=mounts) == []
 
 
-def test_a_container_has_its_layers_for_a_disk_and_files_that_are_mounted_matter_where_a_job_would_miss_them() -> None:
+def test_mounted_files_of_a_container_have_to_be_covered() -> None:
     mounts = [
         Mount("/", "overlay", "overlay", device="0:40"),
         Mount("/etc/hosts", "/dev/vda", "ext4", "/var/lib/docker/containers/x/hosts", "254:0", directory=False),
@@ -77,17 +77,17 @@ def test_a_container_has_its_layers_for_a_disk_and_files_that_are_mounted_matter
 
 def test_a_disk_that_backups_go_to_is_no_source() -> None:
     assert "/data" not in left_out(job("/"), repositories=("/data",))
-    # What else lies on that disk would be lost.
+    # Other files on that disk would be lost.
     assert "/data" in left_out(job("/"), repositories=("/data/backup",))
 
 
-def test_a_repository_on_the_file_system_that_it_backs_up_is_seen() -> None:
-    assert coverage.beside(MOUNTS, ["/etc", "/home"], "/home/backup") == ["/home"]
-    assert coverage.beside(MOUNTS, ["/etc", "/home"], "/data/backup") == []
-    assert coverage.beside(MOUNTS, ["/etc"], "") == []
+def test_a_repository_on_its_own_file_system_is_found() -> None:
+    assert coverage.on_file_system_of(MOUNTS, ["/etc", "/home"], "/home/backup") == ["/home"]
+    assert coverage.on_file_system_of(MOUNTS, ["/etc", "/home"], "/data/backup") == []
+    assert coverage.on_file_system_of(MOUNTS, ["/etc"], "") == []
 
 
-def test_what_fstab_has_and_is_not_mounted_is_told() -> None:
+def test_an_unmounted_fstab_entry_is_reported() -> None:
     fstab = ["/", "/home", "/scratch"]
     assert coverage.not_mounted(job("/"), fstab, MOUNTS) == ["/scratch"]
     assert coverage.not_mounted(job("/scratch/sets"), fstab, MOUNTS) == ["/scratch"]
@@ -95,17 +95,15 @@ def test_what_fstab_has_and_is_not_mounted_is_told() -> None:
     assert coverage.not_mounted(job("/home"), fstab, MOUNTS) == []
 
 
-def test_what_a_job_has_files_of_is_where_its_paths_lie_and_below_where_it_goes_on_there() -> None:
+def test_sources_are_the_file_systems_that_a_job_reads() -> None:
     assert coverage.sources(job("/", "/home/alice"), MOUNTS) == ["/", "/home"]
     assert coverage.sources(job("/srv/sets", "/mnt/nas"), MOUNTS) == ["/", "/mnt/nas", "/srv/sets"]
     everything = job("/", excludes=("/mnt/*", "/media/*", "/boot"), one_file_system=False)
     assert coverage.sources(everything, MOUNTS) == ["/", "/data", "/home", "/srv/sets", "/var/tmp"]
 
 
-def test_a_directory_that_systemd_mounts_upon_itself_for_the_unit_is_not_taken_for_the_disk_that_belongs_there() -> (
-    None
-):
-    """As ProtectHome=read-only and ReadWritePaths= do; an empty /home would be backed up."""
+def test_self_bind_mount_is_not_the_expected_disk() -> None:
+    """Mount as ProtectHome=read-only and ReadWritePaths= do; an empty /home would be backed up."""
     root = Mount("/", "/dev/sda2", "btrfs", "/@", "0:30", subvolume="/@")
     itself = Mount("/home", "/dev/sda2", "btrfs", "/@/home", "0:30", subvolume="/@")
     subvolume = Mount("/home", "/dev/sda2", "btrfs", "/@/home", "0:30", subvolume="/@/home")
@@ -118,7 +116,7 @@ def test_a_directory_that_systemd_mounts_upon_itself_for_the_unit_is_not_taken_f
         assert coverage.not_mounted(job("/home"), ["/home"], [root, mount]) == []
 
 
-def test_what_autofs_mounts_when_it_is_asked_for_is_there() -> None:
+def test_a_mount_of_autofs_counts_as_mounted() -> None:
     mounts = [*MOUNTS, Mount("/net", "/etc/auto.net", "autofs"), Mount("/lazy", "systemd-1", "autofs")]
     assert coverage.not_mounted(job("/net/nas", "/lazy"), ["/net/nas", "/lazy"], mounts) == []
 

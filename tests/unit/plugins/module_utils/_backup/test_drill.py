@@ -13,11 +13,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from tests.unit.support.backup.hosts import Host, flip_a_byte, restic
 
 
-def test_a_drill_before_the_first_backup_has_nothing_to_compare_and_says_so(tmp_path: Path) -> None:
+def test_a_drill_before_the_first_backup_reports_nothing(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
-    told = host.do("drill")
-    assert (told["kind"], told["exit_code"]) == ("nothing", 1)
+    result = host.do("drill")
+    assert (result["kind"], result["exit_code"]) == ("nothing", 1)
 
 
 def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None:
@@ -30,9 +30,12 @@ def test_a_difference_fails_the_drill_and_names_the_file(tmp_path: Path) -> None
     sample = json.loads(path.read_text())
     sample["files"][str(host.source / "one")].update(sha256="0" * 64, uid=77)
     path.write_text(json.dumps(sample))
-    told = host.do("drill")
-    assert (told["kind"], told["exit_code"]) == ("lost", 1)
-    assert told["lost"] == [f"{host.source}/one has another content", f"{host.source}/one has another owner: 0, not 77"]
+    result = host.do("drill")
+    assert (result["kind"], result["exit_code"]) == ("lost", 1)
+    assert result["lost"] == [
+        f"{host.source}/one has another content",
+        f"{host.source}/one has another owner: 0, not 77",
+    ]
     assert not (tmp_path / "cache/drill-home").exists()
 
 
@@ -44,8 +47,8 @@ def test_dumps_are_read_and_compared_too(tmp_path: Path) -> None:
     )
     assert host.do("drill")["kind"] == "nothing"
     host.do("run")
-    told = host.do("drill")
-    assert (told["kind"], told["dumps"]) == ("ok", 1)
+    result = host.do("drill")
+    assert (result["kind"], result["dumps"]) == ("ok", 1)
 
     broken = {"name": "wiki", "command": ["false"]}
     host.configure(job={"dumps": [broken]})
@@ -53,14 +56,14 @@ def test_dumps_are_read_and_compared_too(tmp_path: Path) -> None:
     assert host.do("drill")["dumps"] == 1, "the last good one is still there"
 
     path = tmp_path / "state/dumps-home.json"
-    known = json.loads(path.read_text())
-    known["wiki"]["sha256"] = "0" * 64
-    path.write_text(json.dumps(known))
-    told = host.do("drill")
-    assert (told["kind"], told["lost"]) == ("lost", ["the dump wiki has another content"])
+    dumps = json.loads(path.read_text())
+    dumps["wiki"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(dumps))
+    result = host.do("drill")
+    assert (result["kind"], result["lost"]) == ("lost", ["the dump wiki has another content"])
 
 
-def test_what_is_to_be_drilled_and_is_no_file_of_the_backup_fails_the_drill(tmp_path: Path) -> None:
+def test_a_drill_path_that_is_not_in_the_backup_fails(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
     (host.source / "there").write_text("x")
@@ -69,8 +72,8 @@ def test_what_is_to_be_drilled_and_is_no_file_of_the_backup_fails_the_drill(tmp_
     (host.source / "directory/below").write_text("x")
     host.configure(drill_paths=[*(str(host.source / name) for name in ("there", "gone", "directory")), "/another/job"])
     host.do("run")
-    told = host.do("drill")
-    assert (told["kind"], told["lost"]) == (
+    result = host.do("drill")
+    assert (result["kind"], result["lost"]) == (
         "lost",
         [
             f"{host.source}/gone is in backup_drill_paths and not in the backup",
@@ -79,32 +82,32 @@ def test_what_is_to_be_drilled_and_is_no_file_of_the_backup_fails_the_drill(tmp_
     )
 
 
-def test_without_a_file_to_compare_nothing_is_proven_and_dumps_are_read_all_the_same(tmp_path: Path) -> None:
+def test_dumps_are_read_without_files_to_compare(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
     (host.source / "empty").mkdir()
     host.configure(job={"dumps": [{"name": "wiki", "command": ["echo", "all of it"]}]})
     host.do("run")
-    told = host.do("drill")
-    assert (told["kind"], told["files"], told["dumps"]) == ("nothing", 0, 1)
-    assert "no file of the last backup could be compared" in told["words"]
+    result = host.do("drill")
+    assert (result["kind"], result["files"], result["dumps"]) == ("nothing", 0, 1)
+    assert "no file of the last backup could be compared" in result["words"]
 
     path = tmp_path / "state/dumps-home.json"
-    known = json.loads(path.read_text())
-    known["wiki"]["sha256"] = "0" * 64
-    path.write_text(json.dumps(known))
+    dumps = json.loads(path.read_text())
+    dumps["wiki"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(dumps))
     assert host.do("drill")["lost"] == ["the dump wiki has another content"]
 
 
-def test_what_a_drill_that_was_killed_has_left_is_not_taken_for_what_the_repository_has(tmp_path: Path) -> None:
+def test_files_of_a_killed_drill_are_not_compared(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
     (host.source / "one").write_bytes(os.urandom(1 << 20))
     host.configure(drill_paths=[str(host.source / "one")])
     host.do("run")
-    left = Path(f"{tmp_path}/cache/drill-home{host.source}")
-    left.parent.mkdir(parents=True)
-    shutil.copytree(host.source, left)
+    leftover = Path(f"{tmp_path}/cache/drill-home{host.source}")
+    leftover.parent.mkdir(parents=True)
+    shutil.copytree(host.source, leftover)
     for pack in (tmp_path / "repository/data").rglob("*"):
         if pack.is_file() and pack.stat().st_size > 1 << 19:
             flip_a_byte(pack)
@@ -112,10 +115,10 @@ def test_what_a_drill_that_was_killed_has_left_is_not_taken_for_what_the_reposit
     assert not (tmp_path / "cache/drill-home").exists()
 
 
-def test_the_end_of_a_drill_takes_away_what_a_kill_has_left(tmp_path: Path) -> None:
+def test_the_end_of_a_drill_removes_files_of_a_killed_one(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
-    left = tmp_path / "cache/drill-home/etc/shadow"
-    left.parent.mkdir(parents=True)
-    left.write_text("root's")
+    leftover = tmp_path / "cache/drill-home/etc/shadow"
+    leftover.parent.mkdir(parents=True)
+    leftover.write_text("root's")
     program.step(host.config, host.place, "end", "drill", "home")
     assert not (tmp_path / "cache/drill-home").exists()

@@ -12,7 +12,7 @@ from tests.unit.support.backup.hosts import Host, restic
 ALL = excludes.patterns(excludes.SETS)
 
 
-def test_caches_packages_models_and_layers_are_left_out_and_work_is_not() -> None:
+def test_the_sets_exclude_caches_and_keep_work() -> None:
     for path in (
         "/home/a/.cache/huggingface/hub/models--x",
         "/home/a/miniforge3/pkgs/numpy",
@@ -33,7 +33,7 @@ def test_caches_packages_models_and_layers_are_left_out_and_work_is_not() -> Non
         assert not excluded(path, ALL), path
 
 
-def test_what_a_job_names_itself_is_not_left_out_and_the_pattern_stays_for_all_others() -> None:
+def test_a_named_path_is_spared_from_a_general_pattern() -> None:
     named = ["/home", "/home/a/.cache/precious", "/data/imagenet/labels", "/mnt/data"]
     spared = excludes.sparing([*ALL, "/data/imagenet", ".cache"], named)
     for path in ("/home/a/.cache/precious/x", "/data/imagenet/labels/1", "/mnt/data"):
@@ -48,7 +48,7 @@ def test_what_a_job_names_itself_is_not_left_out_and_the_pattern_stays_for_all_o
         assert excluded(path, spared), path
 
 
-def test_restic_spares_what_is_named_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_restic_spares_only_the_named_path(tmp_path: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
     for name in ("a/.cache/pre [c] ious/kept", "a/.cache/pip/gone", "b/.cache/gone", "b/kept"):
@@ -63,7 +63,7 @@ def test_restic_spares_what_is_named_and_nothing_beside_it(tmp_path: Path) -> No
     ]
 
 
-def test_what_a_set_alone_leaves_out_nobody_has_named() -> None:
+def test_only_a_set_excludes_an_unnamed_directory() -> None:
     assert excludes.by_sets_alone("/mnt/data", ALL)
     assert not excludes.by_sets_alone("/mnt/data", [*ALL, "/mnt/data"])
     assert not excludes.by_sets_alone("/srv", ALL)

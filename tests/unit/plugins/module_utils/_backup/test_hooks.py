@@ -30,11 +30,11 @@ def test_commands_are_in_the_secret_file_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("jobs", [["hunter2"], [{"name": "a", "pre": "hunter2"}], [{"name": "a", "pre": ["hunter2"]}]])
-def test_what_is_of_another_kind_is_not_shown_either(jobs: object) -> None:
+def test_values_of_a_wrong_type_are_not_shown(jobs: object) -> None:
     assert "hunter2" not in json.dumps(backup_commands(jobs, "/etc/x")["jobs"])
 
 
-def test_a_command_of_another_kind_is_refused_without_its_content() -> None:
+def test_an_invalid_command_is_refused_without_its_content() -> None:
     found = backup_commands([{"name": "a", "post": [{"command": "mysql -phunter2"}]}], "/etc/x")
     assert [row["variable"] for row in found["requirements"]] == ["backup_jobs"] and found["files"] == []
     assert "hunter2" not in json.dumps(found)

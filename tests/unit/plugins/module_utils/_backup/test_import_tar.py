@@ -22,7 +22,7 @@ def entry(tar: tarfile.TarFile, name: str, mode: int = 0o644, content: bytes = b
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A root file system by the old recipe: without /boot, with docker's layers and what the kernel shows."""
+    """Return a root file system of the old recipe: without /boot, with docker's layers and virtual files."""
     path = tmp_path / "old.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         for name in (
@@ -38,11 +38,11 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_report_says_what_the_archive_had_lost(old: Path) -> None:
+def test_the_report_has_the_losses_of_the_archive(old: Path) -> None:
     report = archives.survey(str(old))
     lost = "\n".join(report["lost"])
     assert report["files"] == 7
-    for words in (
+    for phrase in (
         "capabilities: the archive has none, such as /usr/bin/ping",
         "may be a mask: /etc/shared.conf",
         "extended attributes",
@@ -51,13 +51,13 @@ def test_the_report_says_what_the_archive_had_lost(old: Path) -> None:
         "must not be restored: /proc",
         "1 files of docker's layers",
     ):
-        assert words in lost
+        assert phrase in lost
 
 
 def test_an_archive_made_well_has_lost_little(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     fill(tmp_path / "source")
-    words = [
+    phrase = [
         "tar",
         "-C",
         str(tmp_path),
@@ -69,12 +69,12 @@ def test_an_archive_made_well_has_lost_little(tmp_path: Path) -> None:
         str(tmp_path / "new.tar"),
         "source",
     ]
-    subprocess.run(words, check=True)
+    subprocess.run(phrase, check=True)
     report = archives.survey(str(tmp_path / "new.tar"))
     assert (report["capabilities"], report["acls"], report["lost"]) == (1, 1, [])
 
 
-def test_what_is_no_archive_or_is_cut_off_is_refused(tmp_path: Path, old: Path) -> None:
+def test_a_broken_archive_is_refused(tmp_path: Path, old: Path) -> None:
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(tarfile.TarError):
         archives.survey(str(tmp_path / "text"))
@@ -83,7 +83,7 @@ def test_what_is_no_archive_or_is_cut_off_is_refused(tmp_path: Path, old: Path) 
         archives.survey(str(tmp_path / "half"))
 
 
-def test_an_archive_becomes_a_snapshot_with_the_paths_that_it_had(tmp_path: Path, old: Path) -> None:
+def test_an_archive_becomes_a_snapshot_with_its_paths(tmp_path: Path, old: Path) -> None:
     host = Host(tmp_path, restic())
     host.init()
     scratch = tmp_path / "scratch"

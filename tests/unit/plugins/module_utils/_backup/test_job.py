@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs of a job with the real restic in a temporary directory: what is kept, and what is told after each fault."""
+"""Runs of a job with the real restic in a temporary directory: what is kept, and what is reported after each failure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from tests.unit.support.backup.hosts import (
 
 @pytest.fixture(params=EACH_RESTIC)
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    """A host with a repository and files, not backed up yet."""
-    made = Host(tmp_path, request.param())
-    made.init()
-    fill(made.source)
-    return made
+    """Return a host with a repository and files, not backed up yet."""
+    prepared = Host(tmp_path, request.param())
+    prepared.init()
+    fill(prepared.source)
+    return prepared
 
 
-def test_a_run_a_change_and_a_run_come_back_bit_for_bit_with_all_that_files_can_have(host: Host) -> None:
+def test_two_runs_restore_all_attributes_bit_for_bit(host: Host) -> None:
     first = host.do("run")
     assert (first["kind"], first["exit_code"], first["snapshots"]) == ("ok", 0, 1)
     (host.root / "copy").mkdir()
@@ -61,10 +61,10 @@ def test_a_run_a_change_and_a_run_come_back_bit_for_bit_with_all_that_files_can_
     assert (host.root / "textfile/rigwright_backup.prom").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_drill_restores_and_finds_all_as_it_was_and_leaves_nothing(host: Host) -> None:
+def test_a_drill_passes_and_leaves_no_files(host: Host) -> None:
     host.do("run")
-    told = host.do("drill")
-    assert (told["kind"], told["words"]) == ("ok", "")
+    finding = host.do("drill")
+    assert (finding["kind"], finding["words"]) == ("ok", "")
     sample = json.loads((host.root / "state/sample-home.json").read_text())
     names = {name.rpartition("/")[2] for name in sample["files"]}
     assert {"capable", "shared", "program", "sparse", "dangling", "fifo", "odd\nname [x] *?\\ é"} <= names
@@ -74,29 +74,29 @@ def test_a_drill_restores_and_finds_all_as_it_was_and_leaves_nothing(host: Host)
     assert host.metric("drill_exit_code") == 0
 
 
-# --- Faults: what was lost (nothing), and how it is told ---
+# --- Failures: what was lost (nothing), and how it is reported ---
 
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Host:
-    """The same with one restic alone: for what is not restic's doing."""
-    made = Host(tmp_path, restic())
-    made.init()
-    (made.source / "file").write_text("first")
-    return made
+    """Return such a host with one version of restic only, for what does not depend on restic."""
+    prepared = Host(tmp_path, restic())
+    prepared.init()
+    (prepared.source / "file").write_text("first")
+    return prepared
 
 
-def told(host: Host, verb: str = "run") -> dict[str, str]:
+def finding(host: Host, verb: str = "run") -> dict[str, str]:
     rows = states.findings(host.config, states.read_states(host.config, host.place), time.time())
     return next(row for row in rows if row["id"].startswith(f"backup.{verb}."))
 
 
 def whole(host: Host, snapshot: str, to: str = "later") -> Path:
-    """The files of the job as a snapshot has them."""
+    """Return the files of the job as a snapshot has them."""
     return Path(f"{host.restored(snapshot, to)}{host.source}")
 
 
-def test_a_missing_source_makes_no_snapshot_and_is_told(alone: Host) -> None:
+def test_a_missing_source_makes_no_snapshot_and_is_reported(alone: Host) -> None:
     first = alone.do("run")
     alone.configure(job={"paths": [str(alone.source), str(alone.root / "gone")]})
     state = alone.do("run")
@@ -104,13 +104,13 @@ def test_a_missing_source_makes_no_snapshot_and_is_told(alone: Host) -> None:
     assert len(alone.snapshots()) == 1
     assert state["last_success"] == first["last_success"]
     assert alone.metric("last_exit_code") == 1
-    found = told(alone)
+    found = finding(alone)
     assert found["status"] == "fail"
     assert str(alone.root / "gone") in found["evidence"] and "last backed up 0 h ago" in found["evidence"]
     assert same(alone.source, whole(alone, first["snapshot"])) == []
 
 
-def test_a_disk_that_fstab_has_and_that_is_not_mounted_makes_no_snapshot(alone: Host) -> None:
+def test_an_unmounted_disk_of_fstab_makes_no_snapshot(alone: Host) -> None:
     (alone.source / "data").mkdir()
     alone.write("fstab", f"/dev/sdb1 {alone.source}/data ext4 defaults 0 2\n")
     assert alone.do("run")["kind"] == "not_mounted"
@@ -127,7 +127,7 @@ def mounted(host: Host, *names: str) -> None:
     host.write("mountinfo", MOUNTS + "".join(rows))
 
 
-def test_a_mount_that_no_table_knows_is_missed_where_the_last_good_run_had_it(alone: Host) -> None:
+def test_a_missing_mount_of_the_last_good_run_is_reported(alone: Host) -> None:
     (alone.source / "data").mkdir()
     alone.configure(job={"paths": [str(alone.source), f"{alone.source}/data"]})
     mounted(alone, "data")
@@ -142,14 +142,14 @@ def test_a_mount_that_no_table_knows_is_missed_where_the_last_good_run_had_it(al
         )
         assert state["last_success"] == first["last_success"]
     assert len(alone.snapshots()) == 1
-    assert "take it out of the paths" in told(alone)["remedy"] and "run-home.json" in told(alone)["remedy"]
+    assert "take it out of the paths" in finding(alone)["remedy"] and "run-home.json" in finding(alone)["remedy"]
 
     mounted(alone, "data")
     assert alone.do("run")["kind"] == "ok"
 
 
 @pytest.mark.parametrize("way", ["excluded", "out of the paths", "forgotten"])
-def test_a_mount_that_is_gone_for_good_is_let_go_and_not_asked_for_again(alone: Host, way: str) -> None:
+def test_an_excluded_mount_is_no_longer_expected(alone: Host, way: str) -> None:
     (alone.source / "data").mkdir()
     paths = [str(alone.source), f"{alone.source}/data"]
     alone.configure(job={"paths": paths})
@@ -174,7 +174,7 @@ def test_a_state_of_an_older_version_remembers_no_mounts(alone: Host) -> None:
     assert (alone.do("run")["kind"], alone.state("run")["mounts"]) == ("ok", ["/"])
 
 
-def test_a_mount_that_goes_away_during_the_run_makes_it_no_success(alone: Host) -> None:
+def test_a_mount_lost_during_the_run_makes_it_fail(alone: Host) -> None:
     (alone.source / "data").mkdir()
     alone.configure(job={"paths": [str(alone.source), f"{alone.source}/data"]})
     mounted(alone, "data")
@@ -190,17 +190,17 @@ def test_a_mount_that_goes_away_during_the_run_makes_it_no_success(alone: Host) 
     assert alone.do("run")["words"].endswith("no snapshot was made")
 
 
-def test_a_file_system_that_is_in_no_job_fails_the_run_and_the_rest_is_kept(alone: Host) -> None:
+def test_an_uncovered_file_system_fails_the_run(alone: Host) -> None:
     alone.write("mountinfo", MOUNTS + f"2 1 8:17 / {alone.source}/data rw - ext4 /dev/sdb1 rw\n")
     state = alone.do("run")
     assert (state["kind"], state["snapshots"]) == ("uncovered", 1)
-    assert f"{alone.source}/data" in told(alone)["evidence"]
+    assert f"{alone.source}/data" in finding(alone)["evidence"]
     alone.configure(job={"excludes": [f"{alone.source}/data"]})
     assert alone.do("run")["kind"] == "ok"
 
 
-def test_what_systemd_hides_from_the_unit_is_told(alone: Host) -> None:
-    """As ProtectKernelModules= does it to /usr/lib/modules; what is made up, such as /proc/kcore, is no loss."""
+def test_a_path_that_systemd_hides_is_reported(alone: Host) -> None:
+    """Hide /usr/lib/modules as ProtectKernelModules= does; virtual files such as /proc/kcore are no loss."""
     empty = "rw - tmpfs tmpfs rw"
     rows = [
         f"2 1 0:21 /systemd/inaccessible/dir {alone.source}/modules {empty}",
@@ -213,15 +213,15 @@ def test_what_systemd_hides_from_the_unit_is_told(alone: Host) -> None:
     assert state["words"].endswith(f": {alone.source}/modules")
 
 
-def test_part_of_it_is_no_success_unless_what_is_missing_was_deleted_meanwhile(tmp_path: Path) -> None:
+def test_only_files_deleted_meanwhile_may_be_missing(tmp_path: Path) -> None:
     wrapped = Host(tmp_path / "host", str(tmp_path / "restic"))
     shutil.copytree(empty_repository(restic()), wrapped.root / "repository")
 
-    def run_with(said: str) -> dict[str, object]:
+    def run_with(stderr: str) -> dict[str, object]:
         wrapper = tmp_path / "restic"
         wrapper.write_text(
             f'#!/bin/sh\n{restic()} "$@"; rc=$?\n'
-            f"case \" $* \" in *' backup '*) cat >&2 <<'END'\n{said}\nWarning: some files\nEND\nexit 3;; esac\n"
+            f"case \" $* \" in *' backup '*) cat >&2 <<'END'\n{stderr}\nWarning: some files\nEND\nexit 3;; esac\n"
             "exit $rc\n"
         )
         wrapper.chmod(0o755)
@@ -254,10 +254,10 @@ def test_files_that_vanish_are_counted_and_the_run_is_good(host: Host) -> None:
     state = host.do("run")
     assert state["kind"] == "ok" and state["vanished"] >= 1, state
     assert state["words"] == f"{state['vanished']} files vanished while they were read"
-    assert told(host)["evidence"].endswith(f", 1 snapshots, {state['words']}")
+    assert finding(host)["evidence"].endswith(f", 1 snapshots, {state['words']}")
 
 
-def test_a_snapshot_that_cannot_be_listed_is_told_and_no_older_one_is_proven_in_its_place(alone: Host) -> None:
+def test_an_unlisted_snapshot_is_reported_and_not_drilled(alone: Host) -> None:
     alone.do("run")
     wrapper = alone.write(
         "restic", f'#!/bin/sh\ncase " $* " in *\' ls \'*) echo no luck >&2; exit 1;; esac\nexec {restic()} "$@"\n'
@@ -281,14 +281,14 @@ def test_a_snapshot_that_cannot_be_listed_is_told_and_no_older_one_is_proven_in_
     assert alone.do("drill")["snapshot"] == alone.state("run")["snapshot"]
 
 
-def test_a_job_that_is_taken_out_while_it_runs_is_told(alone: Host) -> None:
+def test_a_job_that_is_removed_while_it_runs_fails(alone: Host) -> None:
     alone.configure(job={"name": "another"})
     state = finish(alone.config, alone.place, "run", "home", {})
     assert state["kind"] == "failed" and "its hooks of the end" in state["words"]
 
 
 def whole_locks(locks: Path) -> list[Path]:
-    """Those that are written whole: until then the name of a lock, which is its SHA-256, has something behind it."""
+    """Return the complete locks: until then the name of a lock, its SHA-256, has a suffix."""
     return [path for path in locks.iterdir() if len(path.name) == 64]
 
 
@@ -332,7 +332,7 @@ def test_hooks_run_in_their_places_and_know_the_result(alone: Host) -> None:
     assert not (alone.root / "post_failure").exists()
 
 
-def test_a_hook_that_fails_before_makes_no_snapshot_and_cleanup_still_runs(alone: Host) -> None:
+def test_a_failed_hook_stops_the_run_and_cleanup_runs(alone: Host) -> None:
     alone.configure(
         job={
             "pre": [hook(alone, "exit 3"), hook(alone, "touch second")],
@@ -347,24 +347,24 @@ def test_a_hook_that_fails_before_makes_no_snapshot_and_cleanup_still_runs(alone
     assert alone.metric("last_success_timestamp_seconds") == 0
 
 
-def test_a_password_in_a_command_stands_nowhere(alone: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither in the configuration and states, nor in what goes to the journal, nor in arguments of what is started beside it."""
-    seen = alone.write("restic", f'#!/bin/sh\necho "$*" >> {alone.root}/arguments\nexec {restic()} "$@"\n')
-    seen.chmod(0o755)
+def test_a_password_in_a_command_is_in_no_output(alone: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither in the configuration and states, nor in what goes to the journal, nor in arguments of its child processes."""
+    program = alone.write("restic", f'#!/bin/sh\necho "$*" >> {alone.root}/arguments\nexec {restic()} "$@"\n')
+    program.chmod(0o755)
     fails = {"command": ["sh", "-c", "exit 3", "hunter2"]}
-    alone.configure(program=str(seen), job={"post": [fails], "dumps": [{**fails, "name": "wiki"}]})
+    alone.configure(program=str(program), job={"post": [fails], "dumps": [{**fails, "name": "wiki"}]})
     assert "hunter2" in (alone.root / "secrets/commands.json").read_text()
     state = alone.do("run")
     assert state["kind"] == "dump"
     alone.configure(job={"dumps": []})
     assert alone.do("run")["words"] == "the hook post[0] ended with 3"
-    told = "".join(capfd.readouterr())
+    finding = "".join(capfd.readouterr())
     for path in (alone.root / "config", alone.root / "arguments", *(alone.root / "state").iterdir()):
-        told += path.read_text()
-    assert "run home: hook the hook post[0] ended with 3" in told and "hunter2" not in told
+        finding += path.read_text()
+    assert "run home: hook the hook post[0] ended with 3" in finding and "hunter2" not in finding
 
 
-def test_a_password_file_that_others_can_read_is_told_and_not_used(alone: Host) -> None:
+def test_an_exposed_password_file_is_not_used(alone: Host) -> None:
     password = alone.write("password", PASSWORD)
     alone.configure(repositories=[{"name": "disk", "password_file": str(password)}])
     for mode, kinds in ((0o640, ["exposed"] * 3), (0o600, ["ok"] * 3)):
@@ -382,16 +382,16 @@ def test_a_hook_that_hangs_is_ended_with_its_children(alone: Host) -> None:
     assert [line for line in run("ps", "-eo", "args").splitlines() if line == "sleep 977"] == []
 
 
-def test_a_run_that_was_killed_is_told_and_cleaned_up_after(alone: Host) -> None:
-    """As systemd runs the last step after an OOM kill: there is no result, and its own words on how the unit ended."""
+def test_a_killed_run_is_reported_and_cleaned_up(alone: Host) -> None:
+    """Run the last step as systemd does after an OOM kill: there is no result, only systemd's own."""
     alone.configure(job={"always": [hook(alone, "touch always")]})
     state = finish(alone.config, alone.place, "run", "home", {"SERVICE_RESULT": "oom-kill", "EXIT_STATUS": "KILL"})
     assert (state["kind"], state["exit_code"]) == ("failed", 1)
-    assert "oom-kill" in told(alone)["evidence"]
+    assert "oom-kill" in finding(alone)["evidence"]
     assert (alone.root / "always").exists()
 
 
-def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(alone: Host) -> None:
+def test_only_a_good_dump_becomes_a_snapshot(alone: Host) -> None:
     good = {"name": "good", "command": ["sh", "-c", "echo all of it"], "filename": "good.sql"}
     alone.configure(job={"dumps": [good, {"name": "bad", "command": ["sh", "-c", "echo half of it; exit 7"]}]})
     state = alone.do("run")
@@ -404,7 +404,7 @@ def test_a_dump_is_a_snapshot_of_its_own_and_one_that_fails_is_none(alone: Host)
     assert alone.do("run")["kind"] == "ok"
 
 
-def test_a_dump_that_cannot_be_run_says_nothing_or_hangs_is_told(alone: Host) -> None:
+def test_failed_silent_and_hanging_dumps_are_reported(alone: Host) -> None:
     commands = {
         "none": ["/no/such"],
         "silent": ["true"],
@@ -414,27 +414,31 @@ def test_a_dump_that_cannot_be_run_says_nothing_or_hangs_is_told(alone: Host) ->
     alone.configure(
         job={
             "paths": [],
-            "dumps": [{"name": name, "command": words, "timeout_s": 1} for name, words in commands.items()],
+            "dumps": [{"name": name, "command": message, "timeout_s": 1} for name, message in commands.items()],
         }
     )
-    words = alone.do("run")["words"]
-    assert "cannot be run" in words and "told nothing" in words and words.count("did not end within 1 s") == 2
+    message = alone.do("run")["words"]
+    assert (
+        "cannot be run" in message
+        and "ended well without output" in message
+        and message.count("did not end within 1 s") == 2
+    )
     assert alone.snapshots() == []
 
 
-def test_a_wrong_password_is_told_as_such_and_nothing_is_made_anew(host: Host) -> None:
+def test_a_wrong_password_never_makes_a_repository(host: Host) -> None:
     first = host.do("run")
     host.write("secrets/disk.password", "not the password\n")
     state = host.do("run")
     assert state["kind"] == "wrong_password"
     assert probe(host.open())[0].kind == "wrong_password"
-    assert "backup_repositories" in told(host)["remedy"]
+    assert "backup_repositories" in finding(host)["remedy"]
     host.write("secrets/disk.password", PASSWORD)
     assert same(host.source, whole(host, first["snapshot"])) == []
     assert len(list((host.root / "repository/keys").iterdir())) == 1
 
 
-def test_a_repository_that_is_not_there_is_told_as_missing(host: Host) -> None:
+def test_a_missing_repository_is_reported(host: Host) -> None:
     (host.root / "repository").rename(host.root / "elsewhere")
     assert host.do("run")["kind"] == "missing"
     assert probe(host.open())[0].kind == "missing"
@@ -461,7 +465,7 @@ def test_a_lock_that_a_killed_run_left_does_not_stop_the_next(host: Host) -> Non
     assert same(host.source, whole(host, first["snapshot"])) == []
 
 
-def test_a_lock_of_somebody_who_lives_is_waited_for_and_told(host: Host) -> None:
+def test_a_live_lock_is_waited_for_and_reported(host: Host) -> None:
     host.do("run")
     (host.source / "large").write_bytes(os.urandom(20 << 20))
     living = subprocess.Popen(
@@ -475,7 +479,7 @@ def test_a_lock_of_somebody_who_lives_is_waited_for_and_told(host: Host) -> None
     assert host.do("prune")["kind"] == "ok"
 
 
-def test_a_repository_without_room_is_told_and_older_backups_are_whole(host: Host) -> None:
+def test_a_full_repository_keeps_older_backups_whole(host: Host) -> None:
     first = host.do("run")
     (host.source / "large").write_bytes(os.urandom(20 << 20))
     full = host.root / "full"
@@ -487,7 +491,7 @@ def test_a_repository_without_room_is_told_and_older_backups_are_whole(host: Hos
         host.configure(job={"timeout_s": 60})
         state = host.do("run")
         assert state["kind"] == "full", state
-        assert "rigwright-backup prune" in told(host)["remedy"]
+        assert "rigwright-backup prune" in finding(host)["remedy"]
         (host.source / "large").unlink()
         assert same(host.source, whole(host, first["snapshot"])) == []
     finally:
@@ -506,14 +510,14 @@ def test_one_flipped_byte_is_found_by_the_check_and_by_the_drill(host: Host) -> 
 
     state = host.do("check")
     assert state["kind"] == "damaged", state
-    assert told(host, "check")["status"] == "fail"
+    assert finding(host, "check")["status"] == "fail"
     assert host.metric("check_exit_code") == 1
     drill = host.do("drill")
     assert drill["exit_code"] == 1, drill
-    assert told(host, "drill")["status"] == "fail"
+    assert finding(host, "drill")["status"] == "fail"
 
 
-def test_old_snapshots_expire_also_after_paths_and_tags_have_changed(host: Host) -> None:
+def test_snapshots_expire_after_paths_and_tags_have_changed(host: Host) -> None:
     host.do("run")
     (host.root / "more").mkdir()
     host.configure(job={"paths": [str(host.source), str(host.root / "more")], "tags": ["new"]})
@@ -525,7 +529,7 @@ def test_old_snapshots_expire_also_after_paths_and_tags_have_changed(host: Host)
     assert sorted(row.host for row in host.snapshots()) == ["another", "ws", "ws"]
 
 
-def test_a_server_lets_the_snapshots_of_another_host_go_whatever_parts_they_have(alone: Host) -> None:
+def test_a_server_forgets_all_parts_of_another_host(alone: Host) -> None:
     alone.configure(job={"dumps": [{"name": "words", "command": ["echo", "one"]}]})
     for _day in range(3):
         alone.do("run")
@@ -534,7 +538,7 @@ def test_a_server_lets_the_snapshots_of_another_host_go_whatever_parts_they_have
     assert (state["kind"], state["removed"], len(alone.snapshots())) == ("ok", 4, 2)
 
 
-def test_a_snapshot_from_the_future_keeps_forget_from_reckoning_from_there(host: Host) -> None:
+def test_a_snapshot_from_the_future_blocks_forget(host: Host) -> None:
     for moment in ("2026-01-01 00:00:00", "2026-01-02 00:00:00", "2099-01-01 00:00:00"):
         host.ask(
             "backup", "--host", "ws", "--tag", "job:home", "--tag", "part:files", "--time", moment, str(host.source)
@@ -566,7 +570,7 @@ def test_the_manifest_of_the_machine_goes_along_with_any_job(alone: Host, monkey
     assert alone.ask("dump", alone.snapshots()[-1].id, str(path)) == path.read_text().rstrip("\n")
 
     def mute(_self: object) -> None:
-        raise machines.Mute("lsblk tells nothing")
+        raise machines.ProbeError("lsblk shows no disks")
 
     monkeypatch.setattr(machines.Machine, "manifest", mute)
     assert alone.do("run")["kind"] == "ok"

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.direct
 
 
 def tree(top: Path, *names: str, text: str = "new") -> Path:
-    """Files, and directories where a name ends with a slash."""
+    """Create files, and directories where a name ends with a slash."""
     top.mkdir(exist_ok=True)
     for name in names:
         (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def move(source: Path, target: Path, overwrite: bool = False, wanted: str = "/")
     return mover
 
 
-def test_whole_trees_go_by_one_rename_and_what_is_there_stays(tmp_path: Path) -> None:
+def test_trees_move_by_one_rename_and_existing_files_stay(tmp_path: Path) -> None:
     source, target = tree(tmp_path / "s", "a/b/c", "a/d", "e"), tree(tmp_path / "t", "a/d", text="old")
     inode = (source / "a/b").stat().st_ino
     assert move(source, target).skipped == 1
@@ -48,7 +48,7 @@ def test_files_are_replaced_by_their_like_alone(tmp_path: Path) -> None:
     assert mover.problems == [f"/{name}: something of another kind is there now" for name in "bc"]
 
 
-def test_a_directory_that_was_asked_for_becomes_what_it_was(tmp_path: Path) -> None:
+def test_a_requested_directory_gets_its_old_attributes(tmp_path: Path) -> None:
     source, target = tree(tmp_path / "s", "home/a/x"), tree(tmp_path / "t", "home/a/y")
     for top, mode in ((source, 0o700), (target, 0o755)):
         for name in ("home", "home/a"):
@@ -57,7 +57,7 @@ def test_a_directory_that_was_asked_for_becomes_what_it_was(tmp_path: Path) -> N
     os.setxattr(source / "home/a", "user.comment", b"kept")
     move(source, target, overwrite=True, wanted="/home/a")
     found = [(target / name).stat() for name in ("home", "home/a")]
-    assert [(one.st_mode & 0o777, int(one.st_mtime)) for one in found] == [(0o755, 0o755), (0o700, 0o700)]
+    assert [(status.st_mode & 0o777, int(status.st_mtime)) for status in found] == [(0o755, 0o755), (0o700, 0o700)]
     assert os.getxattr(target / "home/a", "user.comment") == b"kept"
 
 
@@ -83,7 +83,7 @@ def test_a_file_system_without_hard_links_does_as_well(tmp_path: Path, monkeypat
     assert move(source, target).problems == [] and (target / "a").read_text() == "new"
 
 
-def test_what_cannot_be_moved_is_named_and_the_rest_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_moved_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tree(tmp_path / "s", "a/", "b/", "c"), tree(tmp_path / "t")
     rename = os.rename
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_moved_is_named_and_the_rest_is_moved(tmp_path: Path, mon
     assert sorted(os.listdir(target)) == ["b", "c"]
 
 
-def test_nobody_else_enters_and_nothing_is_left(tmp_path: Path) -> None:
+def test_the_stage_is_private_and_removed(tmp_path: Path) -> None:
     os.utime(tmp_path, (5, 5))
     with places.stage(str(tmp_path)) as stage:
         (name,) = os.listdir(tmp_path)
@@ -108,7 +108,7 @@ def test_nobody_else_enters_and_nothing_is_left(tmp_path: Path) -> None:
     assert (os.listdir(tmp_path), tmp_path.stat().st_mtime) == ([], 5)
 
 
-def test_who_owns_the_directory_can_rename_it_and_nothing_more(tmp_path: Path) -> None:
+def test_the_owner_of_the_target_can_only_rename_the_stage(tmp_path: Path) -> None:
     elsewhere = tree(tmp_path / "elsewhere", "files/precious")
     home = tree(tmp_path / "home")
     with places.stage(str(home)) as stage:

@@ -9,9 +9,12 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import excludes
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import plan as planning
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import excluded
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import Asked, Known
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
+    RepositoryRecord,
+    RepositorySettings,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount
 
 from tests.unit.support.backup.hosts import request
@@ -30,7 +33,7 @@ def refused(**changes: Any) -> list[str]:
     return [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in found.requirements]
 
 
-def test_a_job_has_units_for_all_that_is_to_happen_again_and_again() -> None:
+def test_a_job_has_units_for_all_regular_work() -> None:
     found = plan()
     assert found.requirements == []
     assert {row["name"].removeprefix("rigwright-backup-") for row in found.units} == {
@@ -43,15 +46,15 @@ def test_a_job_has_units_for_all_that_is_to_happen_again_and_again() -> None:
     assert (found.install, found.user_due, found.repositories_due) == (["restic"], True, ["disk"])
 
 
-def test_a_server_that_only_appends_is_not_asked_to_remove_anything() -> None:
+def test_an_append_only_server_has_no_unit_that_removes() -> None:
     names = {row["name"] for row in plan(repositories=[{"append_only": True}]).units}
-    assert names == {f"rigwright-backup-{what}.timer" for what in ("run-home", "drill-home", "check-disk")}
+    assert names == {f"rigwright-backup-{name}.timer" for name in ("run-home", "drill-home", "check-disk")}
 
 
-def test_a_host_that_only_looks_after_anothers_snapshots_has_a_job_without_paths() -> None:
+def test_a_job_without_paths_only_maintains_snapshots() -> None:
     found = plan(jobs=[{"name": "ws", "host": "ws1", "schedule": ""}])
     assert {row["name"] for row in found.units} == {
-        f"rigwright-backup-{what}.timer" for what in ("forget-ws", "check-disk", "prune-disk")
+        f"rigwright-backup-{name}.timer" for name in ("forget-ws", "check-disk", "prune-disk")
     }
 
 
@@ -61,15 +64,15 @@ def test_the_jobs_with_their_hooks_are_for_root_alone_to_read() -> None:
 
 
 def opened(user: str = "rigwright-backup", **changes: Any) -> dict[str, Any]:
-    """The record of a repository that was opened as it is asked for without changes."""
+    """Return the record of a repository that was opened with the current settings."""
     row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD, **changes})
-    return {"disk": Known(Asked.of(row, user), "1", "k").row()}
+    return {"disk": RepositoryRecord(RepositorySettings.of(row, user), "1", "k").row()}
 
 
-def test_what_is_as_asked_is_not_done_again() -> None:
+def test_a_current_repository_is_not_due() -> None:
     host = Host(
         packages=frozenset(["restic"]),
-        user_there=True,
+        user_exists=True,
         record=opened(),
         units=[
             "rigwright-backup-run-home.timer",
@@ -97,33 +100,33 @@ def test_a_repository_that_is_asked_for_in_another_way_is_opened(repository: dic
 
 
 @pytest.mark.parametrize("record", [{}, {"disk": None}, {"disk": {"asked": {"place": 1, "x": 2}}}, {"disk": "damaged"}])
-def test_a_repository_that_is_new_or_whose_record_is_damaged_is_opened(record: dict[str, Any]) -> None:
+def test_a_repository_without_a_valid_record_is_opened(record: dict[str, Any]) -> None:
     assert plan(Host(record=record)).repositories_due == ["disk"]
 
 
-def test_a_repository_with_keys_of_old_passwords_is_looked_at_again() -> None:
+def test_a_repository_with_old_keys_is_opened_again() -> None:
     for keys in ("retire", "kept"):
         record = {"disk": {**opened()["disk"], keys: ["abc"]}}
         assert plan(Host(record=record)).repositories_due == ["disk"]
 
 
-def test_another_user_of_the_units_makes_a_repository_on_this_machine_due() -> None:
+def test_a_changed_user_makes_a_local_repository_due() -> None:
     assert plan(Host(record=opened()), user="another").repositories_due == ["disk"]
 
 
-def test_a_file_of_a_password_that_has_changed_is_seen_on_the_host() -> None:
-    asked = {"password": "", "password_file": "/root/password"}
-    row = addresses.public({"name": "disk", "url": "/backup/ws", **asked})
-    record = {"disk": Known(Asked.of(row, "rigwright-backup", "one"), "1", "k").row()}
-    assert plan(Host(record=record, fingerprints={"disk": "one"}), repositories=[asked]).repositories_due == []
-    assert plan(Host(record=record, fingerprints={"disk": "two"}), repositories=[asked]).repositories_due == ["disk"]
+def test_a_changed_password_file_makes_a_repository_due() -> None:
+    entry = {"password": "", "password_file": "/root/password"}
+    row = addresses.public({"name": "disk", "url": "/backup/ws", **entry})
+    record = {"disk": RepositoryRecord(RepositorySettings.of(row, "rigwright-backup", "one"), "1", "k").row()}
+    assert plan(Host(record=record, fingerprints={"disk": "one"}), repositories=[entry]).repositories_due == []
+    assert plan(Host(record=record, fingerprints={"disk": "two"}), repositories=[entry]).repositories_due == ["disk"]
 
 
 def test_services_that_systemd_has_not_read_yet_are_read() -> None:
     assert plan(Host(outdated=True)).reload_due is True
 
 
-def test_a_repository_whose_path_reads_as_a_pattern_is_left_out_of_its_own_backup() -> None:
+def test_a_repository_path_is_excluded_literally() -> None:
     (job,) = planning.make_config(
         request(repositories=[{"url": "/srv/ws[1]*"}], jobs=[{"name": "srv", "paths": ["/srv"], "exclude_sets": []}])
     ).jobs.values()
@@ -131,7 +134,7 @@ def test_a_repository_whose_path_reads_as_a_pattern_is_left_out_of_its_own_backu
     assert excludes.excluded("/srv/ws[1]*", job.excludes) and not excludes.excluded("/srv/ws1", job.excludes)
 
 
-def test_excludes_are_the_sets_the_policy_for_data_sets_and_the_repository_itself() -> None:
+def test_excludes_are_sets_data_sets_and_the_repository() -> None:
     found = plan(
         jobs=[{"name": "all", "paths": ["/"], "excludes": ["/scratch"]}],
         dataset_paths=["/data/imagenet"],
@@ -146,21 +149,21 @@ def test_excludes_are_the_sets_the_policy_for_data_sets_and_the_repository_itsel
     assert not excluded("/data/imagenet", named.excludes)
 
 
-def test_no_secret_is_in_what_is_planned() -> None:
+def test_no_secret_is_in_a_plan() -> None:
     assert PASSWORD not in str(plan())
 
 
-def test_what_does_not_stop_the_role_is_told() -> None:
-    host = Host(missing=frozenset(["/home"]), strangers=frozenset(["postgres"]))
-    told = {row["id"]: row for row in plan(host, repositories=[{"url": "rest:http://nas/"}]).findings}
-    assert {*told} == {"backup.paths", "backup.clear", "backup.users", "backup.rebuild"}
-    assert "/home" in told["backup.paths"]["evidence"] and "postgres" in told["backup.users"]["evidence"]
+def test_missing_paths_and_users_are_findings() -> None:
+    host = Host(missing=frozenset(["/home"]), missing_users=frozenset(["postgres"]))
+    statuses = {row["id"]: row for row in plan(host, repositories=[{"url": "rest:http://nas/"}]).findings}
+    assert {*statuses} == {"backup.paths", "backup.clear", "backup.users", "backup.rebuild"}
+    assert "/home" in statuses["backup.paths"]["evidence"] and "postgres" in statuses["backup.users"]["evidence"]
 
 
 BACKUP = Mount("/backup", "/dev/sdb1", "ext4", device="8:2")
 
 
-def test_a_file_system_of_which_no_job_has_anything_is_refused_until_it_is_excluded_by_name() -> None:
+def test_an_uncovered_file_system_is_refused_until_excluded() -> None:
     host = Host(mounts=[Mount("/", "/dev/sda1", "ext4", device="8:1"), BACKUP])
     (only,) = plan(host).requirements
     assert (only["variable"], only["ok"]) == ("backup_jobs", False)
@@ -171,10 +174,10 @@ def test_a_file_system_of_which_no_job_has_anything_is_refused_until_it_is_exclu
     assert plan(host, jobs=[{"name": "home", "host": "ws1", "schedule": ""}]).requirements == []
 
 
-def test_a_repository_beside_what_it_backs_up_is_told() -> None:
+def test_a_repository_on_the_same_disk_is_a_finding() -> None:
     root = Mount("/", "/dev/sda1", "ext4", device="8:1")
-    told = {row["id"]: row["status"] for row in plan(Host(mounts=[root])).findings}
-    assert told["backup.same_disk.disk"] == "warn"
+    statuses = {row["id"]: row["status"] for row in plan(Host(mounts=[root])).findings}
+    assert statuses["backup.same_disk.disk"] == "warn"
     assert not plan(Host(mounts=[root, BACKUP]), excludes=["/backup"], manifest=False).findings
 
 
@@ -184,12 +187,12 @@ def test_a_path_that_is_a_link_is_refused_with_where_it_leads() -> None:
 
 
 def test_a_manifest_without_the_root_in_a_job_builds_no_machine() -> None:
-    told = {row["id"]: row["status"] for row in plan(Host()).findings}
-    assert told["backup.rebuild"] == "warn"
+    statuses = {row["id"]: row["status"] for row in plan(Host()).findings}
+    assert statuses["backup.rebuild"] == "warn"
     assert "backup.rebuild" not in {row["id"] for row in plan(Host(), jobs=[{"name": "all", "paths": ["/"]}]).findings}
 
 
-def test_absent_stops_the_timers_and_then_the_runs_that_are_on_their_way() -> None:
+def test_absent_stops_timers_and_then_running_services() -> None:
     kinds = ("rigwright-backup-failed@.service", "rigwright-backup-run-home.service", "rigwright-backup-run-home.timer")
     assert planning.plan_absent(Host(units=kinds)).units_gone == [
         {"name": "rigwright-backup-run-home.timer", "state": "stopped", "enabled": False},
@@ -202,7 +205,7 @@ def job(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"repositories": []}, "backup_repositories: is empty"),
         ({"jobs": []}, "backup_jobs: is empty"),
@@ -247,18 +250,18 @@ def job(**changes: Any) -> dict[str, Any]:
         ({"jobs": [JOB, {**JOB, "name": "again"}]}, "and in"),
     ],
 )
-def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], words: str) -> None:
+def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], message: str) -> None:
     found = refused(**changes)
-    assert any(words in line for line in found), found
+    assert any(message in line for line in found), found
 
 
-def test_a_path_that_reads_as_a_pattern_and_is_not_there_is_refused() -> None:
+def test_a_missing_path_with_wildcards_is_refused() -> None:
     (only,) = plan(Host(missing=frozenset(["/home/*"])), **job(paths=["/home/*"])).requirements
     assert only["problem"] == "has in home the path /home/*, which is not there"
     assert plan(Host(), **job(paths=["/srv/ws[1]"])).requirements == []
 
 
-def test_jobs_do_not_overlap_where_one_excludes_the_other_or_they_go_elsewhere() -> None:
+def test_jobs_that_exclude_each_other_do_not_overlap() -> None:
     inner = {"name": "alice", "paths": ["/home/alice"]}
     assert plan(jobs=[{**JOB, "excludes": ["/home/alice"]}, inner]).requirements == []
     two = [{}, {"name": "far", "url": "/far"}]
@@ -266,7 +269,7 @@ def test_jobs_do_not_overlap_where_one_excludes_the_other_or_they_go_elsewhere()
     assert plan(jobs=jobs, repositories=two).requirements == []
 
 
-def test_a_calendar_that_systemd_does_not_understand_is_refused_by_its_variable() -> None:
+def test_an_invalid_schedule_is_refused_with_its_variable() -> None:
     host = Host(calendar={"someday": "Failed to parse calendar specification", "daily": ""})
     found = plan(host, check_schedule="someday")
     assert [row["variable"] for row in found.requirements] == ["backup_check_schedule"]

@@ -10,39 +10,39 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
-    Asked,
-    Known,
+    RepositoryRecord,
+    RepositorySettings,
     findings,
     read_password,
     short,
 )
 
-ASKED = Asked("place", "fingerprint", "", "access", "owner")
-KNOWN = Known(ASKED, "id", "key", ("old",), ("kept",))
+ASKED = RepositorySettings("place", "fingerprint", "", "access", "owner")
+KNOWN = RepositoryRecord(ASKED, "id", "key", ("old",), ("kept",))
 
 
-def test_the_record_gives_back_what_was_put_into_it() -> None:
-    assert Known.of(json.loads(json.dumps(KNOWN.row()))) == KNOWN
+def test_a_record_survives_writing_and_reading() -> None:
+    assert RepositoryRecord.of(json.loads(json.dumps(KNOWN.row()))) == KNOWN
 
 
 @pytest.mark.parametrize("row", [None, "x", {}, {"place": "an older layout"}, {**KNOWN.row(), "asked": {"what": 1}}])
-def test_what_is_damaged_is_not_known(row: Any) -> None:
-    assert Known.of(row) == Known()
+def test_a_damaged_record_is_empty(row: Any) -> None:
+    assert RepositoryRecord.of(row) == RepositoryRecord()
 
 
-def test_every_change_of_how_it_is_asked_for_makes_it_due_and_so_does_a_key_that_is_to_go() -> None:
+def test_changed_settings_and_old_keys_make_it_due() -> None:
     quiet = dataclasses.replace(KNOWN, retire=())
     assert not quiet.is_due(ASKED) and KNOWN.is_due(ASKED)
-    for field in dataclasses.fields(Asked):
+    for field in dataclasses.fields(RepositorySettings):
         assert quiet.is_due(dataclasses.replace(ASKED, **{field.name: "another"})), field.name
 
 
 def test_keys_that_a_server_has_kept_are_all_named() -> None:
     record = {"nas": dataclasses.replace(KNOWN, kept=("abc", "def")).row(), "gone": KNOWN.row()}
-    (told,) = findings(record, ["nas", "new"])
-    assert told["id"] == "backup.old_password.nas"
-    assert "key remove abc" in told["remedy"] and "key remove def" in told["remedy"]
-    assert findings({"nas": Known(ASKED, "id", "key").row()}, ["nas"]) == []
+    (row,) = findings(record, ["nas", "new"])
+    assert row["id"] == "backup.old_password.nas"
+    assert "key remove abc" in row["remedy"] and "key remove def" in row["remedy"]
+    assert findings({"nas": RepositoryRecord(ASKED, "id", "key").row()}, ["nas"]) == []
 
 
 def test_a_password_is_read_as_restic_reads_it(tmp_path: Path) -> None:

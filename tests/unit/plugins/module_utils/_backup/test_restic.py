@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How restic is called: what stands in its arguments, what in its environment, and that it ends when it has to."""
+"""How restic is called: its arguments, its environment, and that it ends when it has to."""
 
 from __future__ import annotations
 
@@ -25,56 +25,52 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def imitated(folder: Path, script: str, version: tuple[int, ...] = (0, 18)) -> Restic:
+def fake_restic(folder: Path, script: str, version: tuple[int, ...] = (0, 18)) -> Restic:
     program = folder / "restic"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     return Restic(str(program), version, Repository("nas", str(folder)))
 
 
-def test_no_secret_stands_in_the_arguments_nor_in_an_environment_that_can_be_files(folder: Path) -> None:
-    done = imitated(folder, 'echo "$@"; env').run("backup", "/home")
+def test_no_secret_is_in_arguments_or_environment(folder: Path) -> None:
+    done = fake_restic(folder, 'echo "$@"; env').run("backup", "/home")
     assert PASSWORD not in done.out and "of-rest" not in done.out
     assert f"RESTIC_PASSWORD_FILE={folder}/nas.password" in done.out and "AWS_KEY=x" in done.out
 
 
-def test_root_gives_secrets_to_the_owner_of_a_repository_by_environment_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_passes_secrets_by_environment_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     restic = Restic("restic", (0, 18), Repository("nas", str(folder)), user="nobody")
     command, environment = restic.command("backup"), restic.environment()
     assert command[0] == "setpriv" and "--reuid=nobody" in command and "--ambient-caps=+dac_read_search" in command
     assert PASSWORD not in " ".join(command) and environment["RESTIC_PASSWORD"] == PASSWORD
 
 
-def test_old_versions_are_run_again_while_the_repository_is_locked(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_versions_are_run_again_while_it_is_locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_AGAIN_S", 0.1)
     script = f'cd {folder}; echo x >> tries; [ $(wc -l < tries) -ge 3 ] && exit 0; echo "repository is already locked by PID 1" >&2; exit 1'
-    assert judge(imitated(folder, script, (0, 14)).run("prune", retry_lock_s=60)).ok
+    assert judge(fake_restic(folder, script, (0, 14)).run("prune", retry_lock_s=60)).ok
     assert (folder / "tries").read_text() == "x\n" * 3
-    assert "--retry-lock" not in imitated(folder, "", (0, 14)).command("prune", retry_lock_s=60)
-    assert imitated(folder, "", (0, 16)).command("prune", retry_lock_s=60)[-3:] == ["--retry-lock", "60s", "prune"]
+    assert "--retry-lock" not in fake_restic(folder, "", (0, 14)).command("prune", retry_lock_s=60)
+    assert fake_restic(folder, "", (0, 16)).command("prune", retry_lock_s=60)[-3:] == ["--retry-lock", "60s", "prune"]
 
 
-def test_what_hangs_is_ended_in_time(folder: Path) -> None:
+def test_a_hanging_restic_is_ended_in_time(folder: Path) -> None:
     started = time.monotonic()
-    done = imitated(folder, "exec sleep 60").run("check", timeout_s=0.5)
+    done = fake_restic(folder, "exec sleep 60").run("check", timeout_s=0.5)
     assert (done.timed_out, judge(done).kind) == (True, "timeout")
     assert time.monotonic() - started < 30
 
 
-def test_a_flood_of_words_keeps_its_beginning_and_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_output_keeps_its_beginning_and_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_LIMIT", 3)
-    done = imitated(folder, "for n in $(seq 100); do echo $n >&2; done").run("x")
+    done = fake_restic(folder, "for n in $(seq 100); do echo $n >&2; done").run("x")
     assert (done.err.split(), done.dropped) == (["1", "2", "3", "98", "99", "100"], 94)
-    assert imitated(folder, "echo 1 >&2").run("x").dropped == 0
+    assert fake_restic(folder, "echo 1 >&2").run("x").dropped == 0
 
 
 @pytest.mark.parametrize("how", ["on_line", "on_block"])
-def test_who_fails_at_what_restic_tells_fails_the_run_and_does_not_stop_it(folder: Path, how: str) -> None:
-    restic = imitated(folder, f"seq 1000000; touch {folder}/ended")
+def test_an_error_in_a_callback_fails_the_run_at_its_end(folder: Path, how: str) -> None:
+    restic = fake_restic(folder, f"seq 1000000; touch {folder}/ended")
 
     def take(piece: object) -> None:
         raise ValueError("not what was expected")
@@ -85,9 +81,7 @@ def test_who_fails_at_what_restic_tells_fails_the_run_and_does_not_stop_it(folde
 
 
 @pytest.mark.parametrize("version", [(0, 14), (0, 18)])
-def test_all_that_restic_has_said_is_taken_however_slowly(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...]
-) -> None:
+def test_slow_reading_loses_no_output(folder: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...]) -> None:
     monkeypatch.setattr(running, "_PATIENCE_S", 0.01)
     taken = []
 
@@ -95,13 +89,13 @@ def test_all_that_restic_has_said_is_taken_however_slowly(
         time.sleep(0.02)
         taken.append(line)
 
-    imitated(folder, "seq 30", version).run("ls", on_line=take)
+    fake_restic(folder, "seq 30", version).run("ls", on_line=take)
     assert taken == [f"{number}" for number in range(1, 31)]
 
 
-def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
+def test_sftp_never_prompts_and_trusts_only_given_keys(folder: Path) -> None:
     (folder / "nas.address").write_text("sftp://me@nas:2222//backup\n")
-    words = Repository("nas", str(folder), ssh=True).ssh_command()
+    command = Repository("nas", str(folder), ssh=True).ssh_command()
     for part in (
         "ssh me@nas -p 2222",
         f"-i {folder}/nas.ssh_key",
@@ -109,7 +103,7 @@ def test_sftp_asks_nobody_and_trusts_the_given_keys_alone(folder: Path) -> None:
         "StrictHostKeyChecking=yes",
         f"UserKnownHostsFile={folder}/nas.known_hosts",
     ):
-        assert part in words
+        assert part in command
     assert running.parse_sftp("sftp:me@nas:/backup") == ("me@nas", "22")
     assert running.parse_sftp("sftp://me@[fd00::1]:2222//backup") == ("me@fd00::1", "2222")
     assert running.parse_sftp("sftp://me:password@nas/backup") == ("", "")

@@ -97,11 +97,11 @@ def test_restic_that_is_ended_while_it_tries_again_says_why() -> None:
     assert restic.judge(Done(-15, "", "", timed_out=True)).kind == "timeout"
 
 
-def test_json_on_stderr_is_words_too() -> None:
+def test_json_on_stderr_is_a_message() -> None:
     err = json.dumps(
         {"message_type": "exit_error", "code": 1, "message": "Fatal: all source directories/files do not exist"}
     )
-    assert restic.judge(Done(1, "", err)).words == "Fatal: all source directories/files do not exist"
+    assert restic.judge(Done(1, "", err)).message == "Fatal: all source directories/files do not exist"
 
 
 def test_versions_are_read() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Getting files back: the plan, what is refused, and the restore, with the real restic."""
+"""Restore files: the plan, the refusals, and the restore, with the real restic."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-03-29 23:59:59", 0.9, "2026-03-29"),
     ],
 )
-def test_the_end_of_what_is_named_belongs_to_it(taken: str, fraction: float, when: str) -> None:
+def test_a_time_includes_its_whole_day_minute_or_second(taken: str, fraction: float, when: str) -> None:
     seconds = time.mktime(time.strptime(taken, "%Y-%m-%d %H:%M:%S"))
     within = Snapshot("aa11", seconds + fraction, "ws", (), ())
     after = Snapshot("bb22", seconds + 1, "ws", (), ())
@@ -69,17 +69,18 @@ def test_the_end_of_what_is_named_belongs_to_it(taken: str, fraction: float, whe
 
 
 @pytest.mark.parametrize(
-    ("when", "words"), [("2026-10-31", "the first is of 2026-11-01 02:00"), ("yesterday", "neither"), ("aa", "neither")]
+    ("when", "message"),
+    [("2026-10-31", "the first is of 2026-11-01 02:00"), ("yesterday", "neither"), ("aa", "neither")],
 )
-def test_a_time_with_no_snapshot_is_refused(when: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_a_time_with_no_snapshot_is_refused(when: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         restoring.choose(SNAPSHOTS, when)
     with pytest.raises(ConfigError, match="has no snapshot"):
         restoring.choose([], "latest")
 
 
 @pytest.mark.parametrize("restic", EACH_RESTIC)
-def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, restic: Callable[[], str]) -> None:
+def test_existing_files_are_replaced_only_on_request(tmp_path: Path, restic: Callable[[], str]) -> None:
     host = Host(tmp_path, restic())
     host.init()
     fill(host.source)
@@ -94,7 +95,7 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
         str(tmp_path / "to"),
     )
     assert (plan.files, plan.conflicts, plan.unknown) == (2, 0, [])
-    assert restoring.objection(plan, overwrite=False).words == ""
+    assert restoring.objection(plan, overwrite=False).message == ""
     assert restoring.carry_out(host.config, plan, opened, overwrite=False) == ("", 0)
     back = Path(f"{tmp_path}/to{host.source}")
     assert sorted(path.name for path in back.iterdir()) == ["deep", "odd\nname [x] *?\\ é"]
@@ -103,14 +104,14 @@ def test_files_come_back_and_never_over_what_is_there_unasked(tmp_path: Path, re
     (host.source / "plain").write_text("newer")
     plan = restoring.make_plan(job, opened, "latest", [str(host.source / "plain")], "/")
     assert plan.conflicting == [str(host.source / "plain")]
-    assert "1 files are there already" in restoring.objection(plan, overwrite=False).words
-    assert restoring.objection(plan, overwrite=True).words == ""
+    assert "1 files are there already" in restoring.objection(plan, overwrite=False).message
+    assert restoring.objection(plan, overwrite=True).message == ""
     assert restoring.carry_out(host.config, plan, opened, overwrite=True) == ("", 0)
     assert (host.source / "plain").stat().st_size == 200_000
 
     plan = restoring.make_plan(job, opened, "latest", ["/no/such"], "/")
-    assert "nothing at /no/such" in restoring.objection(plan, overwrite=True).words
-    assert json.dumps(plan.told())
+    assert "nothing at /no/such" in restoring.objection(plan, overwrite=True).message
+    assert json.dumps(plan.as_dict())
 
 
 @pytest.fixture(params=EACH_RESTIC)
@@ -120,7 +121,7 @@ def each(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def backed_up(each: str, tmp_path: Path) -> Host:
-    """A host with a backup of project/job and other."""
+    """Return a host with a backup of project/job and other."""
     host = Host(tmp_path, each)
     host.init()
     (host.source / "project").mkdir()
@@ -153,7 +154,7 @@ def test_directories_that_are_there_stay_as_they_are(backed_up: Host) -> None:
         os.utime(folder, (5, 5))
     before = [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")]
     planned = plan(backed_up, "project")
-    assert restoring.objection(planned, overwrite=False).words == ""
+    assert restoring.objection(planned, overwrite=False).message == ""
     assert carry_out(backed_up, planned) == ""
     assert (backed_up.source / "project/job").read_text() == "content"
     assert [is_like(folder) for folder in (backed_up.source, backed_up.source / "project")] == before
@@ -171,10 +172,10 @@ def test_a_link_in_the_place_of_a_directory_is_never_followed(backed_up: Host) -
     (backed_up.source / "project").symlink_to(elsewhere)
     planned = plan(backed_up, "project/job")
     assert planned.in_the_way == [str(backed_up.source / "project")]
-    assert "restore to another place" in restoring.objection(planned, overwrite=True).words
+    assert "restore to another place" in restoring.objection(planned, overwrite=True).message
 
 
-def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
+def test_an_entry_of_another_type_is_never_replaced(backed_up: Host) -> None:
     shutil.rmtree(backed_up.source / "project")
     (backed_up.source / "project").write_text("precious")
     (backed_up.source / "other").unlink()
@@ -182,14 +183,14 @@ def test_what_is_of_another_kind_now_is_never_replaced(backed_up: Host) -> None:
     for name in ("project", "other"):
         planned = plan(backed_up, name)
         assert planned.in_the_way == [str(backed_up.source / name)]
-        assert restoring.objection(planned, overwrite=True).words
+        assert restoring.objection(planned, overwrite=True).message
 
 
-def behind(host: Host, words: str, when: str = "restore") -> None:
+def behind(host: Host, message: str, when: str = "restore") -> None:
     """Let a user do something at the moment at which restic begins to do something."""
     wrapper = host.write(
         "wrapper",
-        f'#!/bin/sh\necho "$*" >> {host.root}/openings\ncase " $* " in *\' {when} \'*) {words};; esac\nexec {host.restic} "$@"\n',
+        f'#!/bin/sh\necho "$*" >> {host.root}/openings\ncase " $* " in *\' {when} \'*) {message};; esac\nexec {host.restic} "$@"\n',
     )
     wrapper.chmod(0o755)
     host.configure(program=str(wrapper))
@@ -201,12 +202,12 @@ def test_a_link_that_a_user_sets_meanwhile_is_not_followed(backed_up: Host) -> N
     (project / "job").unlink()
     behind(backed_up, f"mv {project} {project}.away; ln -s {elsewhere} {project}")
     planned = plan(backed_up, "project/job")
-    assert restoring.objection(planned, overwrite=True).words == ""
+    assert restoring.objection(planned, overwrite=True).message == ""
     assert carry_out(backed_up, planned, overwrite=True) == f"{project}: something of another kind is there now"
     assert [*elsewhere.iterdir()] == [] and project.is_symlink()
 
 
-def test_a_directory_on_the_way_that_becomes_a_link_is_not_followed(backed_up: Host) -> None:
+def test_a_directory_that_becomes_a_link_is_not_followed(backed_up: Host) -> None:
     home, elsewhere = backed_up.root / "home", backed_up.root / "elsewhere"
     for folder in (home / "alice", elsewhere):
         folder.mkdir(parents=True)
@@ -226,7 +227,7 @@ def test_a_file_that_comes_into_its_place_meanwhile_stays(backed_up: Host) -> No
     assert job.read_text() == "newer\n"
 
 
-def test_while_it_is_restored_nobody_else_can_enter_and_nothing_is_left(backed_up: Host) -> None:
+def test_the_stage_is_private_and_removed(backed_up: Host) -> None:
     shutil.rmtree(backed_up.source / "project")
     os.chown(backed_up.source, 1234, 1234)
     before = is_like(backed_up.source)
@@ -236,23 +237,23 @@ def test_while_it_is_restored_nobody_else_can_enter_and_nothing_is_left(backed_u
     assert sorted(os.listdir(backed_up.source)) == ["other", "project"] and is_like(backed_up.source) == before
 
 
-def test_a_damaged_file_keeps_no_other_back_and_a_lost_line_leaves_nothing(backed_up: Host) -> None:
+def test_damage_keeps_other_files_and_a_lost_server_none(backed_up: Host) -> None:
     to = backed_up.root / "to"
-    for said, there in (("unable to open: connection refused", False), ("Fatal: There were 1 errors", True)):
-        behind(backed_up, f'{backed_up.restic} "$@"; echo "{said}" >&2; exit 1')
-        assert said in carry_out(backed_up, plan(backed_up, "other", target=str(to)))
-        assert to.exists() is there
+    for stderr, exists in (("unable to open: connection refused", False), ("Fatal: There were 1 errors", True)):
+        behind(backed_up, f'{backed_up.restic} "$@"; echo "{stderr}" >&2; exit 1')
+        assert stderr in carry_out(backed_up, plan(backed_up, "other", target=str(to)))
+        assert to.exists() is exists
     assert (to / str(backed_up.source)[1:] / "other").read_text() == "other"
 
 
-def test_what_is_mounted_below_is_restored_by_itself(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_below_a_restored_path_is_refused(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     project = str(backed_up.source / "project")
     monkeypatch.setattr(restoring.os.path, "ismount", lambda place: place in ("/", project))
     (backed_up.source / "project/job").unlink()
     planned = plan(backed_up)
     assert planned.crossing == [project]
-    assert f"{project}: another file system is mounted there" in restoring.objection(planned, overwrite=True).words
-    assert restoring.objection(plan(backed_up, "project"), overwrite=True).words == ""
+    assert f"{project}: another file system is mounted there" in restoring.objection(planned, overwrite=True).message
+    assert restoring.objection(plan(backed_up, "project"), overwrite=True).message == ""
     assert plan(backed_up, target=str(backed_up.root / "to")).crossing == []
 
 
@@ -282,16 +283,16 @@ def test_a_snapshot_of_another_job_is_refused(backed_up: Host) -> None:
         plan(backed_up)
 
 
-def test_too_little_room_is_told_before(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_room_is_refused_before(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan(backed_up, target=str(backed_up.root / "to")).short_of == []
     monkeypatch.setattr(restoring.shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(100, 90, 10))
     planned = plan(backed_up, target=str(backed_up.root / "to"))
     assert planned.short_of == [f"{backed_up.root}: up to 12 bytes are needed, 10 are free"]
-    assert "too little room" in restoring.objection(planned, overwrite=True).words
-    assert restoring.objection(planned, overwrite=False, without_room=True).words == ""
+    assert "too little room" in restoring.objection(planned, overwrite=True).message
+    assert restoring.objection(planned, overwrite=False, without_room=True).message == ""
 
 
-def test_what_is_there_is_seen_where_its_name_is_no_utf_8(tmp_path: Path, each: str) -> None:
+def test_existing_files_with_odd_bytes_are_found(tmp_path: Path, each: str) -> None:
     host = Host(tmp_path, each)
     host.init()
     file, folder = (
@@ -309,13 +310,13 @@ def test_what_is_there_is_seen_where_its_name_is_no_utf_8(tmp_path: Path, each: 
     planned = plan(host)
     assert (planned.conflicting, planned.conflicts) == ([str(folder / "x"), str(file)], 2)
     assert planned.in_the_way == [str(folder)]
-    assert restoring.objection(planned, overwrite=True).words
-    assert json.dumps(planned.told(), ensure_ascii=False).encode(), "also a stream of UTF-8 alone takes it"
+    assert restoring.objection(planned, overwrite=True).message
+    assert json.dumps(planned.as_dict(), ensure_ascii=False).encode(), "also a stream of UTF-8 alone takes it"
     planned = plan(host, target=str(tmp_path / "to"))
     assert (planned.conflicts, planned.in_the_way, planned.unknown) == (0, [], [])
 
 
-def test_a_file_is_named_whose_name_is_no_utf_8(tmp_path: Path, each: str) -> None:
+def test_a_name_that_is_not_utf_8_is_restored(tmp_path: Path, each: str) -> None:
     host = Host(tmp_path, each)
     host.init()
     for name in (b"/nam\xff.txt", b"/nam.txt"):
@@ -326,7 +327,7 @@ def test_a_file_is_named_whose_name_is_no_utf_8(tmp_path: Path, each: str) -> No
     assert carry_out(host, planned) == ""
     assert os.listdir(os.fsencode(f"{tmp_path}/to{host.source}")) == [b"nam\xff.txt"]
     missing = plan(host, os.fsdecode(b"other\xff"))
-    assert restoring.objection(missing, overwrite=False).words
+    assert restoring.objection(missing, overwrite=False).message
 
 
 def test_a_path_within_another_one_is_found_too(backed_up: Host) -> None:
@@ -358,7 +359,7 @@ def test_the_plan_names_where_a_link_leads_to(backed_up: Host) -> None:
         (0, 0, 0o757, False),
     ],
 )
-def test_a_link_that_others_can_change_is_never_followed_to_the_target(
+def test_a_link_of_other_users_is_not_followed_to_the_target(
     tmp_path: Path, owner: int, folders: int, mode: int, trusted: bool
 ) -> None:
     folder, first = tmp_path / "home", tmp_path / "first"
@@ -373,4 +374,21 @@ def test_a_link_that_others_can_change_is_never_followed_to_the_target(
     planned = restoring.Plan("aa11", "", "ws", place, ["/"], through)
     against = restoring.objection(planned, overwrite=True)
     assert against.about == ("" if trusted else "target")
-    assert trusted or f"if it is {place}" in against.words
+    assert trusted or f"if it is {place}" in against.message
+
+
+def test_nothing_below_a_missing_directory_is_looked_up(backed_up: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, target, places = restoring._status, backed_up.root / "to", []
+
+    def record(place: str) -> os.stat_result | None:
+        places.append(place)
+        return status(place)
+
+    monkeypatch.setattr(restoring, "_status", record)
+    assert plan(backed_up, target=str(target)).files == 2
+    assert [place for place in places if place.startswith(f"{target}/")] == []
+    (target / str(backed_up.source)[1:]).mkdir(parents=True)
+    (target / str(backed_up.source)[1:] / "other").write_text("newer")
+    planned = plan(backed_up, target=str(target))
+    assert planned.conflicting == [f"{target}{backed_up.source}/other"]
+    assert not [place for place in places if place.endswith("project/job")]

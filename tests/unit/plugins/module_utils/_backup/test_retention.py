@@ -22,11 +22,11 @@ def test_snapshots_come_oldest_first() -> None:
     assert keeping.parse_snapshots("null") == []
 
 
-def test_what_is_kept_is_said_by_restics_own_words() -> None:
+def test_the_retention_becomes_options_of_restic() -> None:
     assert keeping.keep({"daily": 7, "weekly": 0, "within": "30d"}) == ["--keep-daily", "7", "--keep-within", "30d"]
 
 
-def test_what_nothing_followed_for_longer_than_within_does_not_go_with_the_next_snapshot() -> None:
+def test_a_gap_longer_than_within_keeps_older_snapshots() -> None:
     days = [0, 1, 2, 400, 401]
     rows = [keeping.Snapshot(str(day), day * 86400.0, "ws", (), ()) for day in days]
     assert [row.id for row in keeping.before_gap({"within": "30d"}, rows)] == ["0", "1", "2"]
@@ -47,14 +47,14 @@ def test_a_clock_that_ran_ahead_lets_no_snapshot_go(tmp_path: Path) -> None:
     for moment in ("2020-01-01 00:00:00", "2020-01-02 00:00:00"):
         host.ask("backup", "--host", "ws", "--tag", "job:home,part:files", "--time", moment, str(host.source))
     host.do("run")
-    told = host.do("forget")
-    assert (told["kind"], told["removed"], len(host.snapshots())) == ("gap", 0, 3)
-    assert "2 of part:files up to" in told["words"]
+    result = host.do("forget")
+    assert (result["kind"], result["removed"], len(host.snapshots())) == ("gap", 0, 3)
+    assert "2 of part:files up to" in result["words"]
 
 
 @pytest.mark.parametrize(
     "text", ["{", '[{"short_id": "x"}]', '{"message_type": "x"}', '[["x"]]', '[{"id": "x", "time": 3}]']
 )
-def test_snapshots_that_are_told_in_another_way_are_one_kind_of_error(text: str) -> None:
+def test_an_unknown_format_of_snapshots_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own words among them
         keeping.parse_snapshots(text)

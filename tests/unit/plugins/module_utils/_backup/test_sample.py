@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.samp
 
 
 def line(path: Path, **changes: object) -> str:
-    """What `restic ls --json` tells of a file."""
+    """Return a line of `restic ls --json` about a file."""
     found = path.lstat()
     whole, rest = divmod(found.st_ctime_ns, 10**9)
     ctime = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{rest:09d}Z"
@@ -26,10 +26,10 @@ def line(path: Path, **changes: object) -> str:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    made = [tmp_path / f"file {number}" for number in range(30)]
-    for path in made:
+    paths = [tmp_path / f"file {number}" for number in range(30)]
+    for path in paths:
         path.write_text(path.name)
-    return made
+    return paths
 
 
 def test_so_many_are_drawn_and_named_ones_always(files: list[Path]) -> None:
@@ -41,7 +41,7 @@ def test_so_many_are_drawn_and_named_ones_always(files: list[Path]) -> None:
     assert sampler.total == 30
 
 
-def test_what_has_changed_since_the_backup_is_not_drawn(files: list[Path]) -> None:
+def test_files_changed_since_the_backup_are_not_drawn(files: list[Path]) -> None:
     sampler = Sampler(50)
     for path in files[:3]:
         sampler.take(line(path))
@@ -54,10 +54,10 @@ def test_what_has_changed_since_the_backup_is_not_drawn(files: list[Path]) -> No
 
 
 @pytest.mark.parametrize("way", ["a FIFO", "a link", "another file", "a link above it"])
-def test_another_file_that_somebody_puts_there_before_it_is_read_counts_as_changed(
+def test_a_file_replaced_before_reading_counts_as_changed(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """A FIFO would hang the run for ever, and a link have root read something else."""
+    """Replace the file: a FIFO would block the run forever, and a link have root read another file."""
     (tmp_path / "theirs").mkdir()
     path, secret = tmp_path / "theirs/file", tmp_path / "secret"
     for name in (path, secret / path.name):
@@ -66,7 +66,7 @@ def test_another_file_that_somebody_puts_there_before_it_is_read_counts_as_chang
     attributes = sampling._attributes
 
     def swapped(name: str) -> dict[str, str]:
-        """What is asked for between the first look at a file and its content."""
+        """Replace the file between its lstat and the reading of its content."""
         found = attributes(name)
         if name == str(path):
             path.rename(tmp_path / "away")
@@ -91,7 +91,7 @@ def test_another_file_that_somebody_puts_there_before_it_is_read_counts_as_chang
         sampling._digest(str(path), before)
 
 
-def test_what_is_seldom_comes_first_and_large_files_stop_at_the_limit(files: list[Path], tmp_path: Path) -> None:
+def test_rare_files_come_first_and_the_limit_counts_bytes(files: list[Path], tmp_path: Path) -> None:
     os.setxattr(files[0], "user.x", b"1")
     os.link(files[1], tmp_path / "second")
     (tmp_path / "large").write_bytes(b"x" * 5000)
@@ -104,23 +104,23 @@ def test_what_is_seldom_comes_first_and_large_files_stop_at_the_limit(files: lis
     assert str(tmp_path / "large") not in drawn
 
 
-def test_everything_that_a_restore_can_lose_is_told(files: list[Path], tmp_path: Path) -> None:
+def test_every_loss_of_a_restore_is_reported(files: list[Path], tmp_path: Path) -> None:
     first, second = files[0], files[1]
     os.setxattr(first, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
     os.link(second, tmp_path / "also")
     wanted = {str(path): sampling.describe(str(path)) for path in files[:6]}
     wanted[str(second)]["links"] = [str(tmp_path / "also")]
     root = tmp_path / "root"
-    there = Path(f"{root}{tmp_path}")
-    shutil.copytree(tmp_path, there, symlinks=True, ignore=shutil.ignore_patterns("root"))
+    restored = Path(f"{root}{tmp_path}")
+    shutil.copytree(tmp_path, restored, symlinks=True, ignore=shutil.ignore_patterns("root"))
     for path in files:
-        os.utime(there / path.name, ns=(path.stat().st_mtime_ns,) * 2)
-    os.removexattr(there / first.name, "security.capability")
-    (there / files[2].name).write_text("other")
-    os.utime(there / files[2].name, ns=(files[2].stat().st_mtime_ns,) * 2)
-    (there / files[3].name).chmod(0o600)
-    os.chown(there / files[4].name, 5, 6)
-    (there / files[5].name).unlink()
+        os.utime(restored / path.name, ns=(path.stat().st_mtime_ns,) * 2)
+    os.removexattr(restored / first.name, "security.capability")
+    (restored / files[2].name).write_text("other")
+    os.utime(restored / files[2].name, ns=(files[2].stat().st_mtime_ns,) * 2)
+    (restored / files[3].name).chmod(0o600)
+    os.chown(restored / files[4].name, 5, 6)
+    (restored / files[5].name).unlink()
 
     lost = sampling.compare(wanted, str(root))
 

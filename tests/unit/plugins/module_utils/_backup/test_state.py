@@ -24,7 +24,7 @@ def found(config: Config, state: dict[str, object], verb: str = "run", configure
     return rows[0]
 
 
-def test_age_is_told_against_its_limit(config: Config) -> None:
+def test_an_old_success_is_a_failed_finding(config: Config) -> None:
     fresh = found(config, {"kind": "ok", "last_success": NOW - 2 * HOUR, "snapshots": 7})
     assert (fresh["status"], fresh["evidence"]) == ("pass", "backed up 2 h ago, 7 snapshots")
     old = found(config, {"kind": "ok", "last_success": NOW - 40 * HOUR})
@@ -33,14 +33,14 @@ def test_age_is_told_against_its_limit(config: Config) -> None:
     assert found(config, {"kind": "ok", "last_success": NOW - 40 * HOUR}, "drill")["status"] == "pass"
 
 
-def test_who_was_never_backed_up_is_warned_and_a_failure_says_why(config: Config) -> None:
+def test_a_job_without_backup_warns_and_a_failure_has_a_reason(config: Config) -> None:
     assert found(config, {}, configured=NOW)["status"] == "warn"
     failed = found(config, {"kind": "source_missing", "words": "missing: /home", "last_success": NOW - 5 * HOUR})
     assert failed["status"] == "fail"
     assert failed["evidence"] == "the last run failed: missing: /home; last backed up 5 h ago"
 
 
-def test_what_is_new_waits_for_its_timer_but_for_the_first_backup(config: Config) -> None:
+def test_a_new_job_is_due_and_other_work_waits(config: Config) -> None:
     def status(verb: str, days: int) -> str:
         return found(config, {}, verb, configured=NOW - days * 24 * HOUR)["status"]
 
@@ -48,7 +48,7 @@ def test_what_is_new_waits_for_its_timer_but_for_the_first_backup(config: Config
     assert [status("drill", days) for days in (0, 44, 46)] == ["skip", "skip", "fail"]
 
 
-def test_what_has_no_timer_may_be_of_any_age_and_a_job_has_a_limit_of_its_own(config: Config) -> None:
+def test_limits_of_age_depend_on_timer_and_job(config: Config) -> None:
     old = {"kind": "ok", "last_success": NOW - 1000 * HOUR}
     by_hand = replace(config, jobs={"home": replace(config.job("home"), schedule="")})
     assert found(by_hand, old)["status"] == "pass"
@@ -62,7 +62,7 @@ def test_what_has_no_timer_may_be_of_any_age_and_a_job_has_a_limit_of_its_own(co
     assert found(weekly, old)["evidence"].endswith("more than 200")
 
 
-def test_what_failed_before_the_configuration_changed_is_to_be_tried_again(config: Config) -> None:
+def test_a_failure_before_a_new_configuration_is_a_warning(config: Config) -> None:
     failed = {"kind": "uncovered", "words": "in no job: /mnt", "ended": NOW - HOUR}
     assert found(config, failed, configured=NOW - 2 * HOUR)["status"] == "fail"
     again = found(config, failed, configured=NOW)
@@ -70,8 +70,8 @@ def test_what_failed_before_the_configuration_changed_is_to_be_tried_again(confi
 
 
 def test_a_success_in_the_future_is_a_clock_that_was_set_back(config: Config) -> None:
-    told = found(config, {"kind": "ok", "last_success": NOW + 50 * HOUR})
-    assert told["status"] == "fail" and "clock" in told["remedy"]
+    row = found(config, {"kind": "ok", "last_success": NOW + 50 * HOUR})
+    assert row["status"] == "fail" and "clock" in row["remedy"]
 
 
 def test_every_failure_has_a_remedy_of_its_own() -> None:
@@ -79,7 +79,7 @@ def test_every_failure_has_a_remedy_of_its_own() -> None:
     assert all(states.remedy(kind) != states.remedy("failed") for kind in kinds)
 
 
-def test_a_failure_keeps_what_only_a_success_tells(config: Config, tmp_path: Path) -> None:
+def test_a_failure_keeps_the_data_of_the_last_success(config: Config, tmp_path: Path) -> None:
     place = Place(state=str(tmp_path / "state"))
     states.save(config, place, "run", "home", {"kind": "ok", "exit_code": 0, "bytes_added": 10, "snapshot": "abc"}, NOW)
     state = states.save(config, place, "run", "home", {"kind": "locked", "exit_code": 1}, NOW + HOUR)
@@ -93,7 +93,7 @@ def test_a_failure_keeps_what_only_a_success_tells(config: Config, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_metrics_are_not_written_through_a_link_and_the_state_is_saved(config: Config, tmp_path: Path) -> None:
+def test_metrics_are_not_written_through_a_link(config: Config, tmp_path: Path) -> None:
     (tmp_path / "roots").mkdir()
     (tmp_path / "node").symlink_to("roots")
     place = Place(state=str(tmp_path / "state"))
@@ -105,14 +105,14 @@ def test_metrics_are_not_written_through_a_link_and_the_state_is_saved(config: C
     assert states.read_json(states.path_of(place, "run", "home"))["last_success"] == NOW
 
 
-def test_runs_that_add_nothing_are_reckoned_from_the_first_of_them() -> None:
+def test_idle_runs_are_counted_from_the_first() -> None:
     state: dict[str, object] = {}
     for hour, added in enumerate((5, 0, 0, 7, 0)):
         state = states.merge(state, {"kind": "ok", "bytes_added": added}, NOW + hour)
         assert state["unchanged_since"] == NOW + (0, 0, 0, 3, 3)[hour]
 
 
-def test_a_damaged_state_is_none(tmp_path: Path) -> None:
+def test_a_damaged_state_is_empty(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"half')
     assert states.read_json(str(tmp_path / "x.json")) == {}
     (tmp_path / "y.json").write_text(json.dumps([1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the host alone can tell; how the last runs ended: test__backup_state.py."""
+"""Facts that only the host has; how the last runs ended: test_state.py."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def found(host: Host, shown: str = "active loaded") -> dict[str, dict[str, str]]
 
 
 @pytest.mark.parametrize(
-    ("shown", "told"), [("active loaded", False), ("inactive loaded", True), ("inactive masked", True)]
+    ("shown", "reported"), [("active loaded", False), ("inactive loaded", True), ("inactive masked", True)]
 )
-def test_a_timer_that_does_not_run_is_told(host: Host, shown: str, told: bool) -> None:
-    assert ("backup.timer.run.home" in found(host, shown)) is told
+def test_a_stopped_timer_is_a_finding(host: Host, shown: str, reported: bool) -> None:
+    assert ("backup.timer.run.home" in found(host, shown)) is reported
 
 
-def test_a_job_that_is_gone_is_told_since_nothing_lets_its_snapshots_go(host: Host) -> None:
+def test_a_removed_job_is_a_finding(host: Host) -> None:
     host.write("state/run-home.json", "{}")
     assert "backup.gone.home" not in found(host)
     host.configure(job={"name": "renamed"})
@@ -36,7 +36,7 @@ def test_a_job_that_is_gone_is_told_since_nothing_lets_its_snapshots_go(host: Ho
     assert row["status"] == "warn" and "--tag job:home" in row["remedy"]
 
 
-def test_storage_that_only_a_set_leaves_out_is_told(host: Host) -> None:
+def test_storage_excluded_by_a_set_only_is_a_finding(host: Host) -> None:
     lines = ["/dev/sdb1 /mnt/data ext4", "/dev/sdc1 /srv/data ext4 defaults 0 2", "/srv/data /mnt/again none bind 0 0"]
     host.write("fstab", "\n".join(lines))
     general = excludes.patterns(excludes.SETS)

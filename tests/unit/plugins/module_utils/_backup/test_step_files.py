@@ -76,9 +76,7 @@ def row(**changes: object) -> Callable[[Path], object]:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_the_unit_would_not_write_is_refused_and_published_nowhere(
-    host: Host, lay: Callable[[Path], object], why: str
-) -> None:
+def test_unexpected_content_of_the_unit_is_refused(host: Host, lay: Callable[[Path], object], why: str) -> None:
     lay(result(host))
     host.configure(job={"always": [{"command": ["touch", str(host.root / "cleaned")]}]})
     state = finish(host.config, host.place, "run", "home", SYSTEMD)
@@ -94,9 +92,9 @@ def test_the_result_of_the_units_user_is_taken(host: Host) -> None:
     assert finish(host.config, host.place, "run", "home", SYSTEMD)["files"] == 3
 
 
-def test_words_of_any_length_and_of_any_bytes_are_taken_as_a_step_leaves_them(host: Host) -> None:
-    words = "\udcff\0" + "\U0001f600" * 9999
-    leaving.leave(host.place, "run", "home", "result.json", {**GOOD, "words": words, "lost": [words]})
+def test_messages_of_any_length_and_bytes_are_accepted(host: Host) -> None:
+    message = "\udcff\0" + "\U0001f600" * 9999
+    leaving.write_step_file(host.place, "run", "home", "result.json", {**GOOD, "words": message, "lost": [message]})
     state = finish(host.config, host.place, "run", "home", SYSTEMD)
     assert state["kind"] == "ok" and state["words"].startswith("??\U0001f600") and state["lost"] == [state["words"]]
 
@@ -113,7 +111,7 @@ def test_the_state_is_saved_when_the_last_step_fails(host: Host, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("environment", "kind"),
     [
         ({"SERVICE_RESULT": "exit-code", "EXIT_STATUS": "1"}, "failed"),
         ({"SERVICE_RESULT": "oom-kill", "EXIT_STATUS": "KILL"}, "failed"),
@@ -121,9 +119,9 @@ def test_the_state_is_saved_when_the_last_step_fails(host: Host, monkeypatch: py
         ({}, "failed"),
     ],
 )
-def test_a_success_is_one_only_where_systemd_says_so(host: Host, told: dict[str, str], kind: str) -> None:
+def test_a_success_is_one_only_where_systemd_says_so(host: Host, environment: dict[str, str], kind: str) -> None:
     result(host).write_text(json.dumps(GOOD))
-    state = finish(host.config, host.place, "run", "home", told)
+    state = finish(host.config, host.place, "run", "home", environment)
     assert (state["kind"], state["exit_code"], "last_success" in state) == (kind, 1, False)
 
 
@@ -144,7 +142,7 @@ def test_lists_are_held_to_their_types_too(host: Host, name: str, data: object) 
     assert not Path(host.place.state, "sample-home.json").exists()
 
 
-def test_what_roots_steps_leave_is_not_taken_from_the_units_user(host: Host) -> None:
+def test_a_file_of_root_is_refused_from_another_owner(host: Host) -> None:
     result(host).write_text(json.dumps(GOOD))
     dumps = result(host).with_name("dumps.json")
     dumps.write_text("{}")

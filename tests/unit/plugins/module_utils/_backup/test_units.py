@@ -18,7 +18,7 @@ HARDENING = yaml.safe_load((CHECKOUT / "roles/common/vars/hardening.yml").read_t
 
 
 def files(**changes: Any) -> dict[str, str]:
-    """The units by their names."""
+    """Return the units by their names."""
     found = planning.plan_present(request(hardening=HARDENING, **changes), Host())
     assert found.requirements == []
     return {row["path"].rpartition("/")[2]: row["content"] for row in found.files if "content" in row}
@@ -28,7 +28,7 @@ def settings(text: str, name: str) -> list[str]:
     return [line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{name}=")]
 
 
-def test_what_reads_has_the_one_right_to_read_and_what_looks_after_a_repository_none() -> None:
+def test_units_have_only_the_capabilities_they_need() -> None:
     found = files()
     assert settings(found["rigwright-backup-run-home.service"], "AmbientCapabilities") == ["CAP_DAC_READ_SEARCH"]
     assert settings(found["rigwright-backup-run-home.service"], "CapabilityBoundingSet")[-1] == "CAP_DAC_READ_SEARCH"
@@ -41,7 +41,7 @@ def test_what_reads_has_the_one_right_to_read_and_what_looks_after_a_repository_
             assert settings(text, "NoNewPrivileges") == ["yes"]
 
 
-def test_passwords_come_as_credentials_and_never_as_words_or_environment() -> None:
+def test_passwords_are_credentials_only() -> None:
     rest = {"name": "nas", "url": "rest:https://nas/", "user": "me", "user_password": "secret-of-rest"}
     text = files(repositories=[rest])["rigwright-backup-run-home.service"]
     assert "backup.json:/etc/rigwright/backup.json" in settings(text, "LoadCredential")
@@ -49,7 +49,7 @@ def test_passwords_come_as_credentials_and_never_as_words_or_environment() -> No
     assert PASSWORD not in text and "secret-of-rest" not in text and settings(text, "Environment") == []
 
 
-def test_a_file_of_a_password_is_named_as_systemd_reads_it_which_takes_no_quotes() -> None:
+def test_a_password_file_is_written_for_systemd_unquoted() -> None:
     text = files(repositories=[{"password": "", "password_file": '/root/my "secrets"/100%'}])[
         "rigwright-backup-run-home.service"
     ]
@@ -64,7 +64,7 @@ def test_a_file_of_a_password_is_looked_at_before_each_run() -> None:
             assert settings(text, "ExecStartPre") == [f"+/usr/local/sbin/rigwright-backup step pre {verb} {subject}"]
 
 
-def test_hooks_and_dumps_are_steps_of_root_and_the_end_comes_whatever_happens() -> None:
+def test_hooks_and_dumps_run_as_root_and_the_end_always_runs() -> None:
     job = {"name": "home", "paths": ["/home"], "pre": [{"command": ["x"]}], "dumps": [{"name": "d", "command": ["y"]}]}
     text = files(jobs=[job])["rigwright-backup-run-home.service"]
     assert settings(text, "ExecStartPre") == ["+/usr/local/sbin/rigwright-backup step pre run home"]
@@ -74,13 +74,13 @@ def test_hooks_and_dumps_are_steps_of_root_and_the_end_comes_whatever_happens() 
     assert settings(text, "ExecStopPost") == ["+/usr/local/sbin/rigwright-backup step end run home"]
 
 
-def test_a_backup_yields_to_work_but_never_waits_for_an_idle_machine() -> None:
+def test_a_backup_yields_but_does_not_wait_for_idle() -> None:
     text = files()["rigwright-backup-run-home.service"]
     assert settings(text, "Nice") == ["19"] and settings(text, "IOSchedulingClass") == ["idle"]
     assert settings(text, "CPUSchedulingPolicy") == []
 
 
-def test_a_failure_is_told_where_somebody_wants_to_know() -> None:
+def test_a_failure_runs_the_notify_command() -> None:
     assert "OnFailure" not in str(files())
     found = files(notify_command=["/usr/local/bin/tell", "100 % of $it", ""])
     assert settings(found["rigwright-backup-run-home.service"], "OnFailure") == ["rigwright-backup-failed@%n.service"]
@@ -118,8 +118,8 @@ def test_systemd_takes_all_of_them(tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if str(tmp_path) in line or "rigwright" in line] == []
 
 
-def test_nothing_that_is_a_source_is_hidden_from_the_unit_that_reads() -> None:
-    """Of settings that are there twice the last one counts."""
+def test_no_source_is_hidden_from_the_unit_that_reads() -> None:
+    """Check the settings that hide paths; of settings that occur twice the last one counts."""
     text = files()["rigwright-backup-run-home.service"]
     last = {name: settings(text, name)[-1] for name in ("ProtectKernelModules", "ProtectHome", "PrivateTmp")}
     assert last == {"ProtectKernelModules": "no", "ProtectHome": "read-only", "PrivateTmp": "no"}

@@ -14,12 +14,12 @@ HOOK = {"command": ["docker", "pause", "web"]}
 DUMP = {"name": "wiki", "command": ["sh", "-c", "pg_dump wiki |\n gzip"], "user": "postgres", "timeout_s": 60}
 
 
-def told(**changes: Any) -> list[str]:
-    found = [*hooks.faults(changes.get("jobs")), *kinds.faults(request(**changes))]
+def messages(**changes: Any) -> list[str]:
+    found = [*hooks.problems(changes.get("jobs")), *kinds.problems(request(**changes))]
     return [f"{row['variable']}: {row['problem']}; {row['remedy']}" for row in found]
 
 
-def test_what_is_as_it_has_to_be_is_not_spoken_of() -> None:
+def test_a_valid_request_has_no_problems() -> None:
     job = {
         "name": "home",
         "paths": ["/home"],
@@ -28,11 +28,11 @@ def test_what_is_as_it_has_to_be_is_not_spoken_of() -> None:
         "pre": [HOOK],
         "dumps": [DUMP],
     }
-    assert told(jobs=[{**job, "tags": None}], notify_command=["mail", "", "root"]) == []
+    assert messages(jobs=[{**job, "tags": None}], notify_command=["mail", "", "root"]) == []
 
 
 @pytest.mark.parametrize(
-    ("job", "words"),
+    ("job", "message"),
     [
         ({"timeout_s": "3600"}, "has in home a timeout_s that is not a number from 0 on; write it as 3600"),
         ({"timeout_s": -5}, "a timeout_s that is not a number"),
@@ -56,13 +56,13 @@ def test_what_is_as_it_has_to_be_is_not_spoken_of() -> None:
         ({"dumps": [{**DUMP, "filename": 5}]}, "in dumps a filename that is not one line of text"),
     ],
 )
-def test_a_value_of_another_kind_is_refused_with_its_job(job: dict[str, Any], words: str) -> None:
-    (only,) = told(jobs=[{"name": "home", "paths": ["/home"], **job}])
-    assert only.startswith("backup_jobs: ") and words in only
+def test_a_value_of_the_wrong_type_is_refused_with_its_job(job: dict[str, Any], message: str) -> None:
+    (only,) = messages(jobs=[{"name": "home", "paths": ["/home"], **job}])
+    assert only.startswith("backup_jobs: ") and message in only
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"notify_command": "mail root"}, "backup_notify_command: is not a list of lines of text; write it as [one"),
         ({"notify_command": ["sh", "a\nExecStartPre=+/bin/x"]}, "backup_notify_command: is not a list of lines"),
@@ -73,20 +73,20 @@ def test_a_value_of_another_kind_is_refused_with_its_job(job: dict[str, Any], wo
         ({"excludes": "*.iso"}, "backup_excludes: is not a list"),
     ],
 )
-def test_a_variable_of_another_kind_is_refused(changes: dict[str, Any], words: str) -> None:
-    (only,) = told(**changes)
-    assert only.startswith(words)
+def test_a_variable_of_the_wrong_type_is_refused(changes: dict[str, Any], message: str) -> None:
+    (only,) = messages(**changes)
+    assert only.startswith(message)
 
 
-def test_no_word_of_a_command_is_told() -> None:
-    assert "secret" not in str(told(jobs=[{"name": "home", "pre": [{"command": "x --password=secret"}]}]))
+def test_no_word_of_a_command_is_reported() -> None:
+    assert "secret" not in str(messages(jobs=[{"name": "home", "pre": [{"command": "x --password=secret"}]}]))
 
 
 def test_every_option_of_a_job_has_a_kind() -> None:
     spec = yaml.safe_load((CHECKOUT / "roles/backup/meta/argument_specs.yml").read_text())
     options = spec["argument_specs"]["main"]["options"]["backup_jobs"]["options"]
     assert {*options} == {*kinds.JOB}
-    assert {key for what in ("dumps", *kinds.HOOKS) for key in options[what]["options"]} == {
+    assert {key for kind in ("dumps", *kinds.HOOKS) for key in options[kind]["options"]} == {
         *kinds.OF_COMMANDS,
         "command",
     }

@@ -57,20 +57,20 @@ def run_step(host: Host, **step: Any) -> Live:
     return live
 
 
-def test_a_command_gets_its_input_and_a_secret_one_the_passphrase(host: Host) -> None:
+def test_a_command_gets_its_input_or_the_passphrase(host: Host) -> None:
     run_step(host, do="run", command=["sfdisk", "/dev/vda"], input="label: gpt\n")
     run_step(host, do="run", command=["cryptsetup", "open"], secret=True)
     assert host.inputs == ["label: gpt\n\n", "open sesame"]
     assert "sesame" not in str(host.commands) + str(host.environments)
 
 
-def test_a_command_that_fails_ends_the_run_with_what_it_said(host: Host) -> None:
+def test_a_failed_command_ends_the_run_with_its_output(host: Host) -> None:
     host.answers["mkswap"] = (1, "", "no such device\n")
     with pytest.raises(Failed, match="`mkswap /dev/x` ended with status 1: no such device"):
         run_step(host, do="run", command=["mkswap", "/dev/x"])
 
 
-def test_a_command_that_has_another_way_takes_it_and_that_is_told(host: Host) -> None:
+def test_a_fallback_command_runs_with_a_warning(host: Host) -> None:
     otherwise = {"command": ["grub-install", "--no-nvram"], "warning": "the firmware took no entry"}
     assert run_step(host, do="run", command=["grub-install"], otherwise=otherwise).warnings == []
     host.answers["grub-install -u"] = (1, "", "EFI variables are not supported\n")
@@ -84,13 +84,13 @@ def test_a_command_that_has_another_way_takes_it_and_that_is_told(host: Host) ->
 
 def test_two_rebuilds_do_not_work_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "LOCK", str(tmp_path / "run/lock"))
-    with running.alone(), pytest.raises(Failed, match="at work here already"), running.alone():
+    with running.alone(), pytest.raises(Failed, match="running here already"), running.alone():
         pass
     with running.alone():
         pass
 
 
-def test_a_program_that_is_missing_is_told_with_the_remedy() -> None:
+def test_a_missing_program_is_reported_with_the_remedy() -> None:
     def missing(*_args: Any, **_options: Any) -> tuple[int, str, str]:
         raise OSError("No such file or directory: 'mkfs.xfs'")
 
@@ -112,7 +112,7 @@ def test_nothing_is_put_where_no_disk_is_mounted_any_more(host: Host, tmp_path: 
         run_step(host, do="mounted", path=str(tmp_path))
 
 
-def test_what_is_shown_in_the_restored_system_is_shown_once(host: Host, tmp_path: Path) -> None:
+def test_a_bind_mount_is_made_once(host: Host, tmp_path: Path) -> None:
     run_step(host, do="bind", source="/dev", path="/proc")
     run_step(host, do="bind", source="/dev", path=str(tmp_path))
     assert host.lines == [f"mount --rbind --make-rslave /dev {tmp_path}"]
@@ -162,7 +162,7 @@ def test_every_kernel_that_has_its_modules_gets_a_new_initramfs(host: Host, tmp_
     assert live.warnings == ["the kernel 6.2 came back without its modules in /lib/modules: do not boot it"]
 
 
-def test_modules_of_dkms_are_built_and_one_that_cannot_be_is_told(host: Host, tmp_path: Path) -> None:
+def test_dkms_modules_are_built_and_failures_are_warnings(host: Host, tmp_path: Path) -> None:
     kernel(tmp_path, "6.1")
     (tmp_path / "usr/sbin").mkdir(parents=True)
     (tmp_path / "usr/sbin/dkms").touch()
@@ -187,18 +187,18 @@ def test_the_check_of_the_first_boot_is_left_behind(host: Host, tmp_path: Path) 
     assert bundle.bundle("_bare_metal.first_boot") == (tmp_path / "var/lib/rigwright/first_boot").read_bytes()
 
 
-def test_snapshots_are_restored_in_their_order_and_not_without_a_repository(host: Host) -> None:
-    asked: list[tuple[Any, ...]] = []
+def test_snapshots_are_restored_in_order(host: Host) -> None:
+    calls: list[tuple[Any, ...]] = []
 
     class Backup:
-        def restore(self, *words: Any) -> list[str]:
-            asked.append(words)
-            return ["/data/x"] if words[-1] else []
+        def restore(self, *arguments: Any) -> list[str]:
+            calls.append(arguments)
+            return ["/data/x"] if arguments[-1] else []
 
     step = {"do": "restore", "target": "/target", "exclude": ["/data"]}
     snapshots = [{"id": "aa", "filters": []}, {"id": "latest", "filters": ["--tag=home"]}]
     Live(host, backup=Backup(), snapshots=snapshots).carry_out([step])  # type: ignore[arg-type]
-    assert asked == [("aa", [], "/target", ["/data"], False), ("latest", ["--tag=home"], "/target", ["/data"], False)]
+    assert calls == [("aa", [], "/target", ["/data"], False), ("latest", ["--tag=home"], "/target", ["/data"], False)]
     live = Live(host, backup=Backup(), snapshots=snapshots[:1], accept_losses=True)  # type: ignore[arg-type]
     live.carry_out([step])
     assert live.lost == ["/data/x"] and live.warnings[0].endswith("what is there of them has holes: /data/x")
@@ -220,7 +220,7 @@ def test_a_rebuild_is_completed_by_the_same_request_only(tmp_path: Path) -> None
         assert running.read_state(name, path)["begun"] == {}
 
 
-def test_what_was_left_open_is_closed_before_disks_are_made_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_devices_are_closed_before_disks_are_made(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: path == "/target")
     host.answers["vgchange"] = (5, "", "not found")
     Live(host).release(["vg0"], ["sys_crypt"])

@@ -19,15 +19,15 @@ from tests.unit.support.backup.hosts import EACH_RESTIC, PASSWORD
 
 @pytest.fixture(params=EACH_RESTIC)
 def repository(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A repository with a manifest and a directory, of the host ws1."""
+    """Return a repository with a manifest and a directory, of the host ws1."""
     monkeypatch.setattr(backups, "MANIFEST", str(tmp_path / "source/manifest.json"))
     (tmp_path / "source/data").mkdir(parents=True)
     (tmp_path / "source/manifest.json").write_text('{"host": "ws1"}')
     (tmp_path / "source/data/set").write_text("can be had again")
     program = request.param()
     environment = {**os.environ, "RESTIC_REPOSITORY": str(tmp_path / "repository"), "RESTIC_PASSWORD": PASSWORD}
-    for words in (["init"], ["backup", "--host", "ws1", str(tmp_path / "source")]):
-        subprocess.run([program, "--no-cache", *words], env=environment, check=True, capture_output=True)
+    for arguments in (["init"], ["backup", "--host", "ws1", str(tmp_path / "source")]):
+        subprocess.run([program, "--no-cache", *arguments], env=environment, check=True, capture_output=True)
     return {"program": program, "entry": {"name": "nas", "url": str(tmp_path / "repository")}}
 
 
@@ -35,9 +35,7 @@ def reach(repository: dict[str, Any], tmp_path: Path, password: str = PASSWORD) 
     return Backup({**repository["entry"], "password": password}, repository["program"], str(tmp_path / "work"))
 
 
-def test_the_manifest_is_found_and_files_are_restored_without_what_is_excluded(
-    repository: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_manifest_is_found_and_excludes_are_applied(repository: dict[str, Any], tmp_path: Path) -> None:
     backup = reach(repository, tmp_path)
     assert backup.manifest(backup.resolve("latest", ["--host=ws1"])) == {"host": "ws1"}
     for _twice in range(2):
@@ -47,7 +45,7 @@ def test_the_manifest_is_found_and_files_are_restored_without_what_is_excluded(
     assert list((restored / "data").iterdir()) == []
 
 
-def test_a_snapshot_is_told_by_what_it_is_of_and_one_that_is_not_there_is_refused(
+def test_a_snapshot_is_described_or_refused_when_missing(
     repository: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backup = reach(repository, tmp_path)
@@ -61,9 +59,7 @@ def test_a_snapshot_is_told_by_what_it_is_of_and_one_that_is_not_there_is_refuse
         backup.manifest(found)
 
 
-def test_one_damaged_file_is_named_and_does_not_keep_the_others_back(
-    repository: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_named_and_others_are_restored(repository: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "source/thesis").write_bytes(os.urandom(3 << 20))
     environment = {**os.environ, "RESTIC_REPOSITORY": str(tmp_path / "repository"), "RESTIC_PASSWORD": PASSWORD}
     subprocess.run(
@@ -99,7 +95,7 @@ def test_one_damaged_file_is_named_and_does_not_keep_the_others_back(
         ),
         (
             "ignoring error for /a: ciphertext verification failed\nFatal: There were 9000 errors\n",
-            ["/a", "(more: restic told of 9000 errors)"],
+            ["/a", "(more: restic reported 9000 errors)"],
         ),
         ("ignoring error for /a: write /target/a: no space left on device\nFatal: There were 1 errors\n", []),
         ("ignoring error for /a: dial tcp: connection refused\nFatal: There were 1 errors\n", []),
@@ -107,21 +103,21 @@ def test_one_damaged_file_is_named_and_does_not_keep_the_others_back(
         ("Fatal: wrong password or no key found\n", []),
     ],
 )
-def test_only_what_the_backup_no_longer_has_is_lost(err: str, lost: list[str]) -> None:
+def test_only_missing_data_counts_as_lost(err: str, lost: list[str]) -> None:
     assert backups.losses(Done(1, "", err)) == lost
 
 
 def test_a_long_list_of_losses_is_cut_with_their_number() -> None:
-    assert backups.tell(["/a", "/b"]) == "/a, /b"
-    assert backups.tell([f"/{number}" for number in range(100)]).endswith("/19 and 80 more")
+    assert backups.summarize(["/a", "/b"]) == "/a, /b"
+    assert backups.summarize([f"/{number}" for number in range(100)]).endswith("/19 and 80 more")
 
 
-def test_a_wrong_password_is_told(repository: dict[str, Any], tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported(repository: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(Failed, match="wrong password"):
         reach(repository, tmp_path, "not the password").resolve("latest", [])
 
 
-def test_secrets_are_in_no_command_and_root_alone_reads_their_files(repository: dict[str, Any], tmp_path: Path) -> None:
+def test_secrets_are_only_in_files_of_root(repository: dict[str, Any], tmp_path: Path) -> None:
     entry = {"url": "rest:https://nas:8000/ws1/", "user": "ws1", "user_password": "hunter2", "env": {"KEY": "hunter3"}}
     backup = Backup(
         {"name": "nas", "password": "hunter4", **entry}, repository["program"], work := str(tmp_path / "work")
@@ -132,7 +128,7 @@ def test_secrets_are_in_no_command_and_root_alone_reads_their_files(repository: 
     assert Path(work, "secrets/nas.address").read_text() == "rest:https://ws1:hunter2@nas:8000/ws1/\n"
 
 
-def test_what_is_mounted_read_only_takes_no_lock(
+def test_a_read_only_repository_is_not_locked(
     repository: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)

@@ -14,11 +14,11 @@ from tests.unit.support.manifest.rebuilds import ROOT, on_lvm, plan_of, refusal
 
 
 def test_a_disk_that_is_too_small_is_refused_with_the_numbers() -> None:
-    said = refusal(plan_of(ROOT, blank(vda=600 * MIB), {"sda": "/dev/disk/by-id/vda"}))
-    assert "at least 1680 MiB are needed (sda1 1180, sda2 500), and there are 598" in said
+    message = refusal(plan_of(ROOT, blank(vda=600 * MIB), {"sda": "/dev/disk/by-id/vda"}))
+    assert "at least 1680 MiB are needed (sda1 1180, sda2 500), and there are 598" in message
 
 
-def test_a_disk_that_is_not_empty_is_written_to_when_it_is_named_a_second_time() -> None:
+def test_a_disk_in_overwrite_is_written_to() -> None:
     here = blank(vda=8 * GIB)
     here["vda"]["table_type"] = "gpt"
     here["vda1"] = device("part", "/dev/vda1", GIB, "vda", "ext4", "other")
@@ -26,12 +26,12 @@ def test_a_disk_that_is_not_empty_is_written_to_when_it_is_named_a_second_time()
     assert [step["command"][-1] for step in plan.phases["disks"][:3]] == ["/dev/vda1", "/dev/vda", "/dev/vda"]
 
 
-def test_a_disk_in_use_is_not_written_to_however_it_is_named() -> None:
+def test_a_disk_in_use_is_refused_also_in_overwrite() -> None:
     plan = plan_of(ROOT, blank(), {"sda": "/dev/disk/by-id/vdz"}, overwrite=("/dev/disk/by-id/vdz",))
     assert "in use" in refusal(plan)
 
 
-def test_two_disks_do_not_become_one() -> None:
+def test_one_disk_cannot_replace_two() -> None:
     manifest = recorded()
     disks = {"vdb": "/dev/disk/by-id/vda", "sda": "/dev/disk/by-id/vda"}
     plan = plan_of(manifest, blank(vda=8 * GIB), disks, mode="uefi", keep=("vdc", "vdd", "nvme0n1"), passphrase=True)
@@ -40,10 +40,10 @@ def test_two_disks_do_not_become_one() -> None:
 
 def test_the_disk_of_the_system_cannot_be_kept() -> None:
     plan = plan_of(ROOT, blank(vda=8 * GIB), {}, keep=("sda",))
-    assert [one["variable"] for one in plan.refusals] == ["bare_metal_disks", "bare_metal_keep"]
+    assert [row["variable"] for row in plan.refusals] == ["bare_metal_disks", "bare_metal_keep"]
 
 
-def test_a_disk_with_the_same_uuid_in_this_machine_is_in_the_way() -> None:
+def test_a_disk_with_the_same_uuid_is_refused() -> None:
     here = blank(vda=8 * GIB, vdb=8 * GIB)
     here["vdb1"] = device("part", "/dev/vdb1", GIB, "vdb", "ext4", "uuid-1")
     assert "with the UUID uuid-1, which vdb1 has in this machine" in refusal(
@@ -51,7 +51,7 @@ def test_a_disk_with_the_same_uuid_in_this_machine_is_in_the_way() -> None:
     )
 
 
-def test_an_encrypted_device_needs_a_passphrase_and_thin_pools_are_refused() -> None:
+def test_missing_passphrase_and_thin_pools_are_refused() -> None:
     disks = {"vdb": "/dev/disk/by-id/vda"}
     more: dict[str, Any] = {"mode": "uefi", "keep": ("sda", "vdc", "vdd", "nvme0n1")}
     assert refusal(plan_of(recorded(), blank(vda=8 * GIB), disks, **more)).startswith(
@@ -70,7 +70,7 @@ DUMP = {**SNAPSHOT, "tags": ["job:system", "part:dump:wiki"], "paths": ["/wiki.s
 
 
 @pytest.mark.parametrize(
-    ("snapshots", "said"),
+    ("snapshots", "messages"),
     [
         ([SNAPSHOT], []),
         ([{**SNAPSHOT, "tags": ["job:system", "part:files"], "paths": ["/boot", "/etc", "/usr", "/var"]}], []),
@@ -83,17 +83,19 @@ DUMP = {**SNAPSHOT, "tags": ["job:system", "part:dump:wiki"], "paths": ["/wiki.s
         ([SNAPSHOT, {**SNAPSHOT, "host": "ws2", "paths": ["/home"]}], ["snapshots of several hosts (ws1, ws2)"]),
     ],
 )
-def test_a_snapshot_that_brings_no_system_back_is_refused(snapshots: list[dict[str, Any]], said: list[str]) -> None:
+def test_snapshots_without_a_whole_system_are_refused(snapshots: list[dict[str, Any]], messages: list[str]) -> None:
     plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, snapshots=snapshots)
-    assert len(plan.refusals) == len(said) and bool(plan.phases) != bool(said)
-    for one, words in zip(plan.refusals, said, strict=True):
-        assert one["variable"] == "bare_metal_snapshots" and words in one["problem"] and "part:files" in one["remedy"]
+    assert len(plan.refusals) == len(messages) and bool(plan.phases) != bool(messages)
+    for row, text in zip(plan.refusals, messages, strict=True):
+        assert row["variable"] == "bare_metal_snapshots" and text in row["problem"] and "part:files" in row["remedy"]
 
 
-def test_a_group_of_the_same_name_on_another_disk_of_this_machine_is_in_the_way() -> None:
+def test_a_volume_group_with_the_same_name_is_refused() -> None:
     here, disks = blank(vda=9 * GIB, vdb=4 * GIB), {"sda": "/dev/disk/by-id/vda"}
-    said = refusal(plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vdb"]}))
-    assert said == "bare_metal_disks would make the volume group vg, and /dev/vdb of this machine has one of that name"
+    message = refusal(plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vdb"]}))
+    assert (
+        message == "bare_metal_disks would make the volume group vg, and /dev/vdb of this machine has one of that name"
+    )
     assert plan_of(on_lvm(), here, disks, groups={"other": ["/dev/vdb"]}).refusals == []
     # What is on the disk itself is gone by then.
     assert plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vda"]}).refusals == []

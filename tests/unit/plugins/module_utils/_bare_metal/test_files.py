@@ -31,7 +31,7 @@ def lines(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_partitions_go_by_uuid_and_everything_else_stays_as_a_person_wrote_it() -> None:
+def test_partitions_become_uuids_and_the_rest_stays() -> None:
     edited = files.edit_fstab(FSTAB, REFERENCES, ())
     assert edited.splitlines()[2] == f"UUID={BOOT}            /boot ext4  defaults          0 2"
     assert edited.splitlines()[4] == f"UUID={SWAP} none swap sw 0 0"
@@ -39,7 +39,7 @@ def test_partitions_go_by_uuid_and_everything_else_stays_as_a_person_wrote_it() 
     assert same == [0, 1, 3, 5, 7, 8, 9, 10]
 
 
-def test_what_is_not_here_is_waited_for_ten_seconds_and_no_longer() -> None:
+def test_an_absent_disk_delays_the_boot_ten_seconds() -> None:
     edited = lines(files.edit_fstab(FSTAB, REFERENCES, ("md127",)))
     assert edited[6][3] == "defaults,nofail,x-systemd.device-timeout=10s"
     assert edited[7][3] == "defaults,nofail,x-systemd.device-timeout=10s"
@@ -60,7 +60,7 @@ def test_what_is_not_here_is_waited_for_ten_seconds_and_no_longer() -> None:
         ("/dev/disk/by-uuid/EE43-3006", ""),
     ],
 )
-def test_a_disk_that_is_not_here_is_known_by_every_name_that_fstab_may_have(word: str, becomes: str) -> None:
+def test_an_absent_disk_is_known_by_all_its_names(word: str, becomes: str) -> None:
     manifest = recorded()
     manifest["disks"]["vdb"]["by_path"] = ["/dev/disk/by-path/pci-0000:00:1f.2-ata-1"]
     manifest["disks"]["vdb"]["table"]["partitions"][0]["label"] = "EFI of old"
@@ -74,7 +74,7 @@ def test_a_disk_that_is_not_here_is_known_by_every_name_that_fstab_may_have(word
     assert files.edit_fstab(f"{word} /x auto defaults 0 2\n", references, ()).split()[3] == "defaults"
 
 
-def test_a_name_that_the_manifest_has_not_is_told_by_what_was_mounted_there() -> None:
+def test_an_unknown_name_is_found_by_its_mount_point() -> None:
     line = "/dev/disk/by-path/pci-0-part2 /boot ext4 defaults 0 2\n"
     assert files.edit_fstab(line, REFERENCES, ()) == f"UUID={BOOT} /boot ext4 defaults 0 2\n"
     assert files.edit_fstab(line, REFERENCES, ("vdb2",)).split()[3].startswith("defaults,nofail")

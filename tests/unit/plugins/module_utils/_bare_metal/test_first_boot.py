@@ -18,12 +18,12 @@ EXPECTED: dict[str, Any] = {
 SEEN: dict[str, Any] = {**EXPECTED, "driver": True, "failed_units": []}
 
 
-def test_a_machine_that_is_what_it_was_has_no_faults() -> None:
+def test_an_unchanged_machine_has_no_problems() -> None:
     assert first_boot.judge(EXPECTED, SEEN) == []
 
 
 @pytest.mark.parametrize(
-    ("seen", "fault"),
+    ("found", "problem"),
     [
         ({"host": "live"}, "host is 'live', and was 'ws1'"),
         ({"machine_id": "9"}, "machine_id is '9', and was '0123'"),
@@ -34,11 +34,11 @@ def test_a_machine_that_is_what_it_was_has_no_faults() -> None:
         ({"failed_units": ["lab.service"]}, "the unit lab.service has failed: systemctl status lab.service"),
     ],
 )
-def test_each_fault_is_told(seen: dict[str, Any], fault: str) -> None:
-    assert first_boot.judge(EXPECTED, {**SEEN, **seen}) == [fault]
+def test_each_problem_is_reported(found: dict[str, Any], problem: str) -> None:
+    assert first_boot.judge(EXPECTED, {**SEEN, **found}) == [problem]
 
 
-def test_the_program_leaves_its_answer_and_fails_when_there_are_faults(
+def test_the_program_writes_its_result_and_fails_on_problems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {

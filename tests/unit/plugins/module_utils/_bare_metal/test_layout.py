@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How large everything becomes on a disk of another size: it fits, it is aligned, and what holds data holds it still."""
+"""Sizes on a disk of another size: everything fits, is aligned, and data keeps its room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("ext4", "xfs", "btrfs", "vfat", "swap", "none")
 
 @st.composite
 def machines(draw: st.DrawFn) -> dict[str, Any]:
-    """A disk with up to six partitions of any kind, filled to any degree."""
+    """Return a strategy for a disk with up to six partitions of any kind, filled to any degree."""
     parts = []
     for number in range(draw(st.integers(1, 4))):
         kind = draw(st.sampled_from(KINDS))
@@ -71,20 +71,20 @@ def test_a_disk_of_the_same_size_has_the_same_layout() -> None:
     assert sizes(manifest, 7002 * MIB) == {1: 6000, 2: 1000}
 
 
-def test_what_a_larger_disk_has_more_goes_to_the_largest_place_for_data() -> None:
+def test_extra_space_goes_to_the_largest_data_partition() -> None:
     manifest = simple(("vfat /boot/efi", 500, 5), ("ext4 /", 2000, 900), ("xfs /home", 5000, 100), ("swap", 500, 0))
     assert sizes(manifest, 16002 * MIB) == {1: 500, 2: 2000, 3: 13000, 4: 500}
     assert sizes(manifest, 16002 * MIB, grow="sda2")[2] == 10000
 
 
-def test_on_a_smaller_disk_places_for_data_give_and_others_do_not() -> None:
+def test_only_data_partitions_shrink_on_a_smaller_disk() -> None:
     manifest = simple(("vfat /boot/efi", 500, 5), ("ext4 /", 4000, 1000), ("xfs /home", 3000, 100), ("swap", 500, 0))
     found = sizes(manifest, 5002 * MIB)
     assert (found[1], found[4], sum(found.values())) == (500, 500, 5000)
     assert 1000 < found[2] < 4000 and 300 <= found[3] < 3000
 
 
-def test_what_does_not_fit_is_refused_with_the_numbers() -> None:
+def test_a_too_small_disk_is_refused_with_the_numbers() -> None:
     manifest = simple(("ext4 /", 7000, 5000))
     with pytest.raises(layout.DoesNotFit, match=r"at least 5640 MiB are needed \(sda1 5640\), and there are 3998"):
         layout.lay_out(manifest, "sda", 4000 * MIB, 512, {})
@@ -113,7 +113,7 @@ def test_a_table_of_dos_ends_where_its_numbers_do() -> None:
     assert part.size > 7 << 40
 
 
-def test_volumes_inside_of_an_encrypted_partition_say_how_small_it_may_be() -> None:
+def test_volumes_limit_the_size_of_an_encrypted_partition() -> None:
     manifest = recorded()
     old = manifest["devices"]["vdb3"]["size"]
     # 50 MiB are on each of / and /home, and the swap is not smaller than it was.
@@ -130,12 +130,12 @@ def test_a_group_on_several_devices_stays_as_large_as_it_was() -> None:
     assert layout.least(manifest, "sys_crypt", {}) == manifest["devices"]["sys_crypt"]["size"]
 
 
-def test_a_hyphen_in_the_name_of_a_group_is_doubled_by_the_mapper() -> None:
+def test_the_mapper_doubles_hyphens_of_a_group() -> None:
     assert layout.volume_device("lab-vg", "swap_1") == "lab--vg-swap_1"
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 500)), min_size=1, max_size=6), st.integers(1, 3000))
-def test_shares_never_are_more_than_there_is_nor_less_than_they_need(rows: list[tuple[int, int]], room: int) -> None:
+def test_shares_stay_between_minimum_and_room(rows: list[tuple[int, int]], room: int) -> None:
     shares = [layout.Share(str(number), size, min(size, need)) for number, (size, need) in enumerate(rows)]
     try:
         found = layout.divide(shares, room, "MiB")

@@ -12,13 +12,13 @@ from tests.unit.support.manifest.manifests import GIB, blank
 from tests.unit.support.manifest.rebuilds import ROOT, plan_of, refusal
 
 
-def test_a_disk_is_named_by_what_it_is_and_not_by_where_it_was_found() -> None:
+def test_an_unstable_name_of_a_disk_is_refused() -> None:
     plan = plan_of(ROOT, blank(vda=8 * GIB), {"sda": "/dev/vda"})
     assert "may be another disk after the next boot" in refusal(plan)
     assert plan.refusals[0]["remedy"] == "name it as /dev/disk/by-id/vda"
 
 
-def test_where_a_disk_has_no_name_of_its_own_its_port_does() -> None:
+def test_a_disk_without_a_name_is_named_by_its_port() -> None:
     def stable(*paths: str) -> list[str]:
         return Target(blank(vda=GIB), {"vda": paths}, "bios").stable("vda")
 

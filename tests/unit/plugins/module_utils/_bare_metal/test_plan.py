@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What speaks against a rebuild, and that a plan writes to the named disks and to no other."""
+"""Problems of a rebuild, and the disks that a plan writes to: the named ones and no other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_machine_of_one_disk_is_built_on_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"confirm": "ws2"}, "bare_metal_confirm is 'ws2', and the manifest is of 'ws1'"),
         (
@@ -66,7 +66,7 @@ def test_a_machine_of_one_disk_is_built_on_an_empty_one() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_must_not_be_is_refused(change: dict[str, Any], said: str) -> None:
+def test_an_invalid_request_is_refused(change: dict[str, Any], message: str) -> None:
     here = blank(vda=8 * GIB, vdb=8 * GIB, vdc=8 * GIB, vdd=8 * GIB, vde=8 * GIB, vdf=600 * MIB)
     here["vdb"]["table_type"] = "gpt"
     here["vdb1"] = device("part", "/dev/vdb1", GIB, "vdb")
@@ -74,11 +74,11 @@ def test_what_must_not_be_is_refused(change: dict[str, Any], said: str) -> None:
     here["vdd"]["content"]["type"] = "LVM2_member"
     here["vg-root"] = device("lvm", "/dev/mapper/vg-root", GIB, "vdd")
     here["vde"]["read_only"] = True
-    said_here = refusal(plan_of(ROOT, here, **{"disks": {"sda": "/dev/disk/by-id/vda"}, **change}))
-    assert said_here.startswith(said)
+    text = refusal(plan_of(ROOT, here, **{"disks": {"sda": "/dev/disk/by-id/vda"}, **change}))
+    assert text.startswith(message)
 
 
-def test_a_disk_of_the_manifest_that_nobody_has_thought_of_is_asked_for() -> None:
+def test_an_unassigned_disk_of_the_manifest_is_refused() -> None:
     plan = plan_of(
         recorded(),
         blank(vda=8 * GIB),
@@ -92,17 +92,20 @@ def test_a_disk_of_the_manifest_that_nobody_has_thought_of_is_asked_for() -> Non
     )
 
 
-def test_who_asks_for_nothing_is_told_the_host_its_disks_and_those_that_are_here() -> None:
+def test_an_empty_request_lists_host_and_disks() -> None:
     plan = plan_of(ROOT, blank(vda=8 * GIB), {}, confirm="")
-    told = [f"{one['variable']} {one['problem']}; {one['remedy']}" for one in plan.refusals]
-    assert told[0].startswith("bare_metal_confirm is '', and the manifest is of 'ws1'")
-    assert "sda of the manifest, which has 8.0 GiB and holds /; name one of /dev/disk/by-id/vda (8.0 GiB), " in told[-1]
+    messages = [f"{row['variable']} {row['problem']}; {row['remedy']}" for row in plan.refusals]
+    assert messages[0].startswith("bare_metal_confirm is '', and the manifest is of 'ws1'")
+    assert (
+        "sda of the manifest, which has 8.0 GiB and holds /; name one of /dev/disk/by-id/vda (8.0 GiB), "
+        in messages[-1]
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "variable"), [("ntfs", "empty"), ("zfs_member", "empty"), ("crypto_LUKS", "empty")]
 )
-def test_what_is_not_made_again_has_to_be_named(content: str, variable: str) -> None:
+def test_a_device_that_cannot_be_made_is_refused(content: str, variable: str) -> None:
     manifest = simple(("ext4 /", 4000, 1000), (content, 500, 0))
     disks = {"sda": "/dev/disk/by-id/vda"}
     assert refusal(plan_of(manifest, blank(vda=8 * GIB), disks, passphrase=True)).startswith(
@@ -113,7 +116,7 @@ def test_what_is_not_made_again_has_to_be_named(content: str, variable: str) -> 
     assert not [step for step in plan.phases["disks"] if step.get("writes") == ["/dev/vda2"]]
 
 
-def test_a_mirror_is_not_made_again_and_its_mount_does_not_hold_up_the_boot() -> None:
+def test_a_mirror_is_refused_unless_left_empty() -> None:
     plan = plan_of(
         recorded(),
         blank(vda=8 * GIB, vdb=4 * GIB, vdc=2 * GIB, vdd=2 * GIB, vde=2 * GIB),
@@ -127,23 +130,23 @@ def test_a_mirror_is_not_made_again_and_its_mount_does_not_hold_up_the_boot() ->
         mode="uefi",
         passphrase=True,
     )
-    assert {one["problem"].split(",")[0] for one in plan.refusals} == {"lacks vdc1", "lacks vdd1"}
+    assert {row["problem"].split(",")[0] for row in plan.refusals} == {"lacks vdc1", "lacks vdd1"}
 
 
 @pytest.mark.parametrize(
     ("mode", "loader"), [("bios", ""), ("bios", "systemd-boot"), ("uefi", "systemd-boot"), ("uefi", "grub-pc")]
 )
-def test_a_loader_that_is_not_set_up_is_refused(mode: str, loader: str) -> None:
+def test_an_unsupported_boot_loader_is_refused(mode: str, loader: str) -> None:
     manifest = copy.deepcopy(ROOT)
     manifest["boot"] |= {"mode": mode, "loader": loader}
     assert "set up for" in refusal(plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, mode=mode))
 
 
-def test_a_name_that_the_manifest_has_not_is_told() -> None:
+def test_a_name_that_is_not_in_the_manifest_is_refused() -> None:
     here, disks = blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}
     assert (
         refusal(plan_of(ROOT, here, disks, empty=("sda9",)))
-        == "bare_metal_empty names sda9, which the manifest has not"
+        == "bare_metal_empty names sda9, which is not in the manifest"
     )
     assert refusal(plan_of(ROOT, here, disks, grow={"sda": "sdb1"})).startswith("bare_metal_grow names sdb1")
     assert refusal(plan_of(ROOT, here, disks, keep=("sdx",))).startswith(
@@ -151,7 +154,7 @@ def test_a_name_that_the_manifest_has_not_is_told() -> None:
     )
 
 
-def test_a_disk_whose_table_the_manifest_lacks_is_not_taken_for_an_empty_one() -> None:
+def test_a_missing_partition_table_is_refused() -> None:
     manifest = copy.deepcopy(ROOT)
     manifest["disks"]["sda"]["table"] = {}
     manifest["devices"]["sda"]["table_type"] = "gpt"
@@ -163,13 +166,13 @@ def test_a_disk_whose_table_the_manifest_lacks_is_not_taken_for_an_empty_one() -
 
 
 def written(step: dict[str, Any]) -> set[str]:
-    """Every device that a command names."""
+    """Return every device that a command names."""
     return set(re.findall(r"/dev/(?!disk/)[\w./-]+", " ".join(step["command"])))
 
 
 def check_steps(plan: Plan, allowed: set[str]) -> None:
-    """Devices come into being before they are used, and stand on the named disks alone."""
-    made = set(allowed)
+    """Check that devices are created before they are used, on the named disks only."""
+    devices = set(allowed)
     for step in steps_of(plan):
         if (
             step["do"] != "run"
@@ -177,24 +180,23 @@ def check_steps(plan: Plan, allowed: set[str]) -> None:
             or "--rbind" in step["command"]
         ):
             continue
-        program, *words = step["command"]
+        program, *arguments = step["command"]
         if program == "sfdisk":
-            between = "p" if words[-1][-1].isdigit() else ""
-            made |= {
-                f"{words[-1]}{between}{number}" for number in re.findall(r"^p(\d+) :", step["input"], re.MULTILINE)
+            between = "p" if arguments[-1][-1].isdigit() else ""
+            devices |= {
+                f"{arguments[-1]}{between}{number}" for number in re.findall(r"^p(\d+) :", step["input"], re.MULTILINE)
             }
-        elif program == "cryptsetup" and words[0] == "open":
-            made.add(f"/dev/mapper/{words[-1]}")
+        elif program == "cryptsetup" and arguments[0] == "open":
+            devices.add(f"/dev/mapper/{arguments[-1]}")
         elif program == "lvcreate":
-            made.add(
-                f"/dev/mapper/{words[-1].replace('-', '--')}-{words[words.index('--name') + 1].replace('-', '--')}"
-            )
+            group, volume = arguments[-1], arguments[arguments.index("--name") + 1]
+            devices.add(f"/dev/mapper/{group.replace('-', '--')}-{volume.replace('-', '--')}")
         if program in ("lvcreate", "btrfs"):
-            assert set(step["writes"]) <= made
+            assert set(step["writes"]) <= devices
         else:
-            assert written(step) <= made and set(step["writes"]) <= made, step
+            assert written(step) <= devices and set(step["writes"]) <= devices, step
         for other in step["writes"]:
-            assert any(other == path or path.startswith("/dev/mapper/") or other.startswith(path) for path in made)
+            assert any(other == path or path.startswith("/dev/mapper/") or other.startswith(path) for path in devices)
 
 
 def test_a_plan_names_no_other_device_and_none_before_it_is_made() -> None:
@@ -211,7 +213,7 @@ def test_no_plan_writes_to_a_disk_that_is_not_named(manifest: dict[str, Any], mi
     check_steps(plan, {"/dev/vda"})
 
 
-def test_file_systems_are_mounted_from_the_root_down_and_before_anything_is_restored() -> None:
+def test_file_systems_are_mounted_from_the_root_down() -> None:
     plan = whole()
     mounted = [step["command"][-1] for step in plan.phases["disks"] if step.get("command", [""])[0] == "mount"]
     places = [place for place in mounted if place.startswith("/target")]
@@ -224,7 +226,7 @@ def test_file_systems_are_mounted_from_the_root_down_and_before_anything_is_rest
     assert plan.phases["files"][1:] == [{"do": "restore", "target": "/target", "exclude": ["/store"]}]
 
 
-def test_what_is_on_no_disk_here_does_not_hold_up_the_boot_and_what_is_kept_does_its_work() -> None:
+def test_only_absent_devices_are_optional_at_boot() -> None:
     def absent(plan: Plan) -> set[str]:
         return {name for step in plan.phases["system"] if step.get("kind") == "fstab" for name in step["absent"]}
 
@@ -236,7 +238,7 @@ def test_what_is_on_no_disk_here_does_not_hold_up_the_boot_and_what_is_kept_does
     assert absent(plan) == {"vdc1", "vdd1"}
 
 
-def test_what_is_left_empty_holds_up_no_boot_and_the_system_itself_is_not_left_empty() -> None:
+def test_an_empty_device_is_optional_and_never_the_system() -> None:
     manifest = simple(("ext4 /", 4000, 1000), ("ntfs /windows", 500, 0))
     plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, empty=("sda2",))
     system = {step.get("kind", step["do"]): step for step in plan.phases["system"]}
@@ -248,14 +250,14 @@ def test_what_is_left_empty_holds_up_no_boot_and_the_system_itself_is_not_left_e
     )
 
 
-def test_what_lies_in_something_that_is_not_made_is_not_left_out_in_silence() -> None:
+def test_a_mount_below_one_that_is_not_made_is_refused() -> None:
     manifest = simple(("ext4 /", 4000, 1000), ("ntfs /data", 500, 0), ("ext4 /data/sets", 500, 0))
     more: dict[str, Any] = {"here": blank(vda=8 * GIB), "disks": {"sda": "/dev/disk/by-id/vda"}}
-    assert "what holds /data/sets, which lies in /data" in refusal(plan_of(manifest, **more, empty=("sda2",)))
+    assert "what holds /data/sets, which is in /data" in refusal(plan_of(manifest, **more, empty=("sda2",)))
     assert plan_of(manifest, **more, empty=("sda2", "sda3")).refusals == []
 
 
-def test_what_becomes_of_snapshots_and_stripes_of_lvm_is_told() -> None:
+def test_lvm_snapshots_and_stripes_are_noted() -> None:
     plan = plan_of(on_lvm(), blank(vda=9 * GIB), {"sda": "/dev/disk/by-id/vda"})
     assert plan.refusals == [] and plan.notes == [
         "the volume vg/snap was a snapshot of root: it is not made again",
@@ -264,7 +266,7 @@ def test_what_becomes_of_snapshots_and_stripes_of_lvm_is_told() -> None:
 
 
 @pytest.mark.parametrize("table", ["gpt", "dos"])
-def test_a_run_that_was_cut_short_goes_on_where_it_had_made_its_table(table: str) -> None:
+def test_a_begun_disk_is_accepted_with_its_own_table(table: str) -> None:
     manifest, path = copy.deepcopy(ROOT), "/dev/disk/by-id/vda"
     ours = manifest["disks"]["sda"]["table"]["id"] if table == "gpt" else "0xCAFE0001"
     manifest["disks"]["sda"]["table"]["id"] = ours
@@ -284,7 +286,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_had_made_its_table(table: str
     assert "that is another disk than" in found({path: {**identity, "serial": "S2"}}, mine)[0]
 
 
-def test_a_person_is_told_what_is_left_to_do() -> None:
+def test_remaining_work_is_noted() -> None:
     manifest = copy.deepcopy(recorded())
     manifest["boot"]["secure_boot"] = "enabled"
     manifest["kernels"]["installed"]["6.1"] = False

@@ -17,16 +17,16 @@ def commands(phase: str, program: str) -> list[str]:
     return [" ".join(step["command"]) for step in whole().phases[phase] if program in step.get("command", [])]
 
 
-def test_an_ext4_has_no_feature_that_its_own_kernel_and_grub_do_not_know() -> None:
-    (root,) = (one for one in commands("disks", "mke2fs") if one.endswith("vg0-root"))
+def test_an_ext4_keeps_its_own_features() -> None:
+    (root,) = (entry for entry in commands("disks", "mke2fs") if entry.endswith("vg0-root"))
     assert "-U 87171525-9f26-4222-8eda-27a0baffb8d1" in root and "-b 4096 -I 256 -i 8192 -m 5" in root
     features = root.partition("-O ")[2].split()[0].split(",")
     assert features[0] == "none" and "metadata_csum" in features
     assert not {"metadata_csum_seed", "orphan_file", "needs_recovery"} & set(features)
 
 
-def test_an_xfs_has_the_options_it_had_and_names_none_that_an_older_mkfs_does_not_know() -> None:
-    (home,) = (one for one in commands("disks", "mkfs.xfs") if one.endswith("vg0-home"))
+def test_an_xfs_keeps_its_own_options() -> None:
+    (home,) = (entry for entry in commands("disks", "mkfs.xfs") if entry.endswith("vg0-home"))
     assert (
         "-m uuid=1ef94f64-49a3-43fc-bac9-dfb07c5b7e81,crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1" in home
     )
@@ -61,8 +61,8 @@ def test_a_passphrase_is_in_no_command() -> None:
     assert "--uuid" in encrypted[0]["command"] and "luks2" in encrypted[0]["command"]
 
 
-def test_volumes_are_as_large_as_they_were_where_there_is_room() -> None:
-    extents = {one.split()[-2]: one.split()[-4] for one in commands("disks", "lvcreate")}
+def test_volumes_keep_their_size_where_there_is_room() -> None:
+    extents = {entry.split()[-2]: entry.split()[-4] for entry in commands("disks", "lvcreate")}
     assert extents == {"home": "128", "root": "256", "swap_1": "64"}
 
 
@@ -75,15 +75,15 @@ def test_volumes_of_a_smaller_group_fit_into_it() -> None:
         keep=("sda", "vdc", "vdd", "nvme0n1"),
         passphrase=True,
     )
-    made = [step["command"] for step in plan.phases["disks"] if step.get("command", [""])[0] == "lvcreate"]
-    extents = {command[-2]: int(command[-4]) for command in made}
+    created = [step["command"] for step in plan.phases["disks"] if step.get("command", [""])[0] == "lvcreate"]
+    extents = {command[-2]: int(command[-4]) for command in created}
     assert extents["swap_1"] == 64 and 75 <= extents["home"] < 128 and extents["root"] < 256
     # 64 and 256 MiB before it, 16 of LUKS's header.
     assert sum(extents.values()) * 4 <= 1700 - 2 - 320 - 16
 
 
-def test_uefi_gets_an_entry_and_what_a_firmware_without_entries_starts() -> None:
-    (step,) = (one for one in whole().phases["system"] if "grub-install" in one.get("command", []))
+def test_uefi_gets_an_entry_and_the_removable_place() -> None:
+    (step,) = (entry for entry in whole().phases["system"] if "grub-install" in entry.get("command", []))
     assert step["otherwise"]["command"][2:] == [
         *("grub-install", "--target=x86_64-efi", "--efi-directory=/boot/efi", "--recheck"),
         *("--no-nvram", "--force-extra-removable"),
@@ -94,7 +94,7 @@ def test_uefi_gets_an_entry_and_what_a_firmware_without_entries_starts() -> None
     )
 
 
-def test_bios_gets_a_core_on_the_disk_of_the_system_and_the_package_is_told_where() -> None:
+def test_bios_gets_grub_on_the_disk_of_the_system() -> None:
     plan = plan_of(simple(("ext4 /", 4000, 1000)), blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     system = {step["command"][2]: step for step in plan.phases["system"] if step.get("command", [""])[0] == "chroot"}
     assert system["grub-install"]["command"][-2:] == ["--recheck", "/dev/vda"]
@@ -103,11 +103,11 @@ def test_bios_gets_a_core_on_the_disk_of_the_system_and_the_package_is_told_wher
     )
 
 
-def test_what_the_system_writes_for_itself_comes_before_what_needs_it() -> None:
+def test_steps_come_in_the_order_of_their_needs() -> None:
     does = [step["do"] if step["do"] != "run" else " ".join(step["command"][2:3]) for step in whole().phases["system"]]
     order = [
-        does.index(one)
-        for one in ("directory", "swap_file", "edit", "kernels", "grub-install", "update-grub", "first_boot")
+        does.index(entry)
+        for entry in ("directory", "swap_file", "edit", "kernels", "grub-install", "update-grub", "first_boot")
     ]
     assert order == sorted(order)
 
@@ -118,7 +118,7 @@ def test_a_swap_file_comes_back_as_large_as_it_was() -> None:
     ]
 
 
-def test_every_name_that_files_may_have_for_a_device_leads_to_its_uuid() -> None:
+def test_all_names_of_a_device_lead_to_its_uuid() -> None:
     found = steps.device_references(recorded())
     assert {"/dev/disk/by-id/old-vdb-part2", "/dev/vdb2"} <= set(found["vdb2"]["names"])
     assert "/dev/vg0/root" in found["vg0-root"]["names"] and found["vg0-root"]["lasting"]
@@ -126,13 +126,13 @@ def test_every_name_that_files_may_have_for_a_device_leads_to_its_uuid() -> None
     assert found["nvme0n1"]["uuid"] == "29c66ab1-73f4-4f34-ad1a-e1efb28e4ceb"
 
 
-def test_the_first_boot_expects_what_was_restored_and_nothing_else() -> None:
-    (step,) = (one for one in whole().phases["system"] if one["do"] == "first_boot")
+def test_the_first_boot_expects_only_what_was_restored() -> None:
+    (step,) = (entry for entry in whole().phases["system"] if entry["do"] == "first_boot")
     assert step["expected"]["mounts"] == ["/", "/boot", "/boot/efi", "/data", "/home", "/log", "/scratch", "/srv"]
     assert step["expected"]["host"] == "ws1" and step["expected"]["swap"] is True
 
 
-def test_a_directory_of_a_btrfs_that_is_mounted_as_well_does_not_become_a_subvolume() -> None:
+def test_a_bind_mount_of_a_btrfs_is_no_subvolume() -> None:
     manifest: dict[str, Any] = copy.deepcopy(simple(("btrfs /", 4000, 1000)))
     manifest["devices"]["sda1"]["mountpoints"] = ["/", "/home", "/srv/www"]
     (root,) = manifest["mounts"]
@@ -162,26 +162,26 @@ def test_a_block_is_no_smaller_than_a_sector_of_the_new_disk() -> None:
     for sector, block in ((512, "1024"), (4096, "4096")):
         here["vda"]["logical_sector"] = sector
         plan = plan_of(manifest, here, {"sda": "/dev/disk/by-id/vda"})
-        (made,) = (one["command"] for one in plan.phases["disks"] if "ext2" in one.get("command", []))
-        assert made[made.index("-b") + 1] == block
+        (created,) = (entry["command"] for entry in plan.phases["disks"] if "ext2" in entry.get("command", []))
+        assert created[created.index("-b") + 1] == block
 
 
-def test_a_swap_file_of_a_disk_that_is_kept_does_not_fill_the_new_one() -> None:
+def test_a_swap_file_of_a_kept_disk_is_not_created() -> None:
     manifest = simple(("ext4 /", 4000, 1000))
     manifest["devices"]["sdb"] = device("disk", "/dev/sdb", GIB, content="ext4", uuid="u-data", mountpoints=["/data"])
     manifest["disks"]["sdb"] = {"by_id": [], "table": {}}
     manifest["mounts"].append({**manifest["mounts"][0], "target": "/data", "source": "/dev/sdb"})
-    for path, made in (("/data/swapfile", False), ("/database/swapfile", True)):
+    for path, created in (("/data/swapfile", False), ("/database/swapfile", True)):
         manifest["swaps"] = [{"path": path, "type": "file", "size": 64 * GIB, "priority": -2}]
         plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, keep=("sdb",))
         assert [step["path"] for step in plan.phases["system"] if step["do"] == "swap_file"] == [
             f"/target{path}"
-        ] * made
+        ] * created
         (check,) = (step["expected"] for step in plan.phases["system"] if step["do"] == "first_boot")
-        assert check["swap"] is made
+        assert check["swap"] is created
 
 
-def test_a_directory_of_a_file_system_that_is_mounted_a_second_time_is_mounted_by_the_system_itself() -> None:
+def test_a_bind_mount_is_left_to_the_system() -> None:
     manifest: dict[str, Any] = copy.deepcopy(simple(("ext4 /", 4000, 1000)))
     manifest["devices"]["sda1"]["mountpoints"] = ["/", "/srv/www"]
     manifest["mounts"].append({**manifest["mounts"][0], "target": "/srv/www", "root": "/var/www"})

@@ -93,7 +93,7 @@ def found(strange: dict[str, tuple[str, Package]] | None = None, **records: str)
     return Found(records, INSTALLED.distributions, strange or {})
 
 
-def test_an_untouched_prefix_has_what_was_installed():
+def test_an_untouched_prefix_has_the_installed_packages():
     assert unknown_records(INSTALLED, INSTALLED.records) == []
     assert present_packages(INSTALLED, Found(INSTALLED.records, INSTALLED.distributions, {})) == INSTALLED.packages
 
@@ -131,7 +131,7 @@ def test_pip_package_is_listed_by_its_name(directory, name, version):
     assert present_packages(INSTALLED, now)[f"{name} (pip)"] == Package(version)
 
 
-def test_a_receipt_comes_back_from_json_as_it_was():
+def test_a_receipt_survives_json_unchanged():
     text = json.dumps(INSTALLED.to_json())
     back = Receipt.from_json(json.loads(text))
     assert dataclasses.replace(back, distributions=tuple(back.distributions)) == INSTALLED

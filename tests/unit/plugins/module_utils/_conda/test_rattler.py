@@ -71,7 +71,7 @@ def test_a_lock_for_another_kind_of_machine_is_refused(tmp_path):
         rattler.read_lock(str(path), "the lock")
 
 
-def test_cuda_is_what_the_spec_says_and_not_what_the_machine_has(monkeypatch):
+def test_cuda_version_is_from_the_spec_not_from_the_machine(monkeypatch):
     monkeypatch.setenv("CONDA_OVERRIDE_CUDA", "11.0")
     offered = {row.name.normalized: str(row.version) for row in rattler.virtual_packages("12.8")}
     assert offered["__cuda"] == "12.8" and "__glibc" in offered

@@ -58,11 +58,11 @@ class Program:
         self.path = folder / "uv"
         self.path.touch()
         self.answer = (rc, out, err)
-        self.asked: list[list[str]] = []
+        self.commands: list[list[str]] = []
         self.constraints = ""
 
     def run(self, command: list[str], **options: Any) -> tuple[int, str, str]:
-        self.asked.append(command)
+        self.commands.append(command)
         if "--constraints" in command:
             self.constraints = Path(command[command.index("--constraints") + 1]).read_text()
         return self.answer
@@ -86,9 +86,9 @@ def test_an_index_is_named_only_where_one_is_set(tmp_path):
     program = Program(tmp_path)
     program.uv().install(wanted(), LOCK, "/prefix")
     program.uv("https://index.example/simple").install(wanted(), LOCK, "/prefix")
-    assert "--index-url" not in program.asked[0]
-    assert program.asked[1][program.asked[1].index("--index-url") + 1] == "https://index.example/simple"
-    assert all("--require-hashes" in command and "--no-deps" in command for command in program.asked)
+    assert "--index-url" not in program.commands[0]
+    assert program.commands[1][program.commands[1].index("--index-url") + 1] == "https://index.example/simple"
+    assert all("--require-hashes" in command and "--no-deps" in command for command in program.commands)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_torch_variant_is_the_newest_for_the_driver(tmp_path, cuda, backend):
     program = Program(tmp_path, out=LOCK)
     program.uv().lock(wanted("torch", cuda=cuda), "/prefix", [])
     program.uv().install(wanted("torch", cuda=cuda), LOCK, "/prefix")
-    assert [command[command.index("--torch-backend") + 1] for command in program.asked] == [backend, backend]
+    assert [command[command.index("--torch-backend") + 1] for command in program.commands] == [backend, backend]
 
 
 def test_error_of_uv_is_one_line(tmp_path):

@@ -76,14 +76,14 @@ def test_what_users_can_do(outcome: tuple[int, str, str], rows: list[Any], statu
 
 
 def test_environments_are_used_as_nobody() -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
 
     def run(command: list[str], data: str) -> tuple[int, str, str]:
-        seen.append((command[-5:], data))
+        calls.append((command[-5:], data))
         return 0, "", ""
 
     verify.use(run, REQUEST)
-    assert seen == [(["bash", "--login", "-s", "/opt/conda/envs", "base"], "echo")]
+    assert calls == [(["bash", "--login", "-s", "/opt/conda/envs", "base"], "echo")]
 
 
 def test_options_of_the_module_are_complete() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 
 
-def test_root_is_there() -> None:
+def test_root_is_found() -> None:
     assert (accounts.uid_of("root"), accounts.gid_of("root"), accounts.uids_of(["root", "no-such-user"])) == (
         0,
         0,

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 )
 
 
-def beside(path: Path) -> list[str]:
+def names_in_folder(path: Path) -> list[str]:
     return sorted(os.listdir(path.parent))
 
 
@@ -32,10 +32,10 @@ def path(tmp_path: Path) -> Path:
         ("", b""),
     ],
 )
-def test_a_file_has_what_it_was_given(path: Path, content: str | bytes, written: bytes) -> None:
+def test_a_file_has_the_given_content(path: Path, content: str | bytes, written: bytes) -> None:
     replace_file(str(path), content)
     assert path.read_bytes() == written
-    assert beside(path) == ["file"]
+    assert names_in_folder(path) == ["file"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o666, 0o4755])
@@ -55,7 +55,7 @@ def test_an_owner_and_the_bits_that_giving_away_clears(path: Path) -> None:
     assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (1234, os.getegid(), 0o6755)
 
 
-def test_who_has_opened_the_old_file_reads_it_to_its_end(path: Path) -> None:
+def test_reader_of_the_old_file_reads_it_to_its_end(path: Path) -> None:
     path.write_text("old\n")
     with path.open() as reader:
         replace_file(str(path), "new, and longer\n")
@@ -63,7 +63,7 @@ def test_who_has_opened_the_old_file_reads_it_to_its_end(path: Path) -> None:
     assert path.read_text() == "new, and longer\n"
 
 
-def test_a_link_is_replaced_and_what_it_leads_to_stays(path: Path, tmp_path: Path) -> None:
+def test_a_link_is_replaced_and_its_target_stays(path: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("other\n")
     path.symlink_to("other")
     replace_file(str(path), "new\n")
@@ -85,7 +85,7 @@ def test_when_it_fails_the_old_file_is_there_and_nothing_else(
         with pytest.raises(type(error)):
             replace_file(str(path), "new\n")
     assert path.read_text() == "old\n"
-    assert beside(path) == ["file"]
+    assert names_in_folder(path) == ["file"]
 
 
 def test_a_directory_that_is_not_there_is_not_made(path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_directory_that_is_not_there_is_not_made(path: Path) -> None:
         replace_file(str(path / "file"), "")
 
 
-def test_of_two_that_write_at_once_one_is_there_whole(path: Path) -> None:
+def test_concurrent_writes_leave_one_complete_file(path: Path) -> None:
     texts = [letter * 100_000 for letter in "abcd"]
 
     def write(text: str) -> None:
@@ -107,7 +107,7 @@ def test_of_two_that_write_at_once_one_is_there_whole(path: Path) -> None:
     while any(thread.is_alive() for thread in threads):
         contents |= {path.read_text()} if path.exists() else set()
     assert contents | {path.read_text()} <= {*texts}
-    assert beside(path) == ["file"]
+    assert names_in_folder(path) == ["file"]
 
 
 @pytest.mark.parametrize("before", ["", "link", "file"])
@@ -118,25 +118,23 @@ def test_a_link_points_elsewhere(path: Path, before: str) -> None:
         path.touch()
     replace_link(str(path), "new")
     assert path.readlink() == Path("new")
-    assert beside(path) == ["file"]
+    assert names_in_folder(path) == ["file"]
 
 
 def test_temporary_link_of_a_killed_run_is_replaced(path: Path) -> None:
     (path.parent / ".file.rigwright").symlink_to("nowhere")
     replace_link(str(path), "new")
-    assert beside(path) == ["file"] and path.readlink() == Path("new")
+    assert names_in_folder(path) == ["file"] and path.readlink() == Path("new")
 
 
 def test_a_directory_is_no_link(path: Path) -> None:
     path.mkdir()
     with pytest.raises(IsADirectoryError):
         replace_link(str(path), "new")
-    assert path.is_dir() and beside(path) == ["file"]
+    assert path.is_dir() and names_in_folder(path) == ["file"]
 
 
-def test_what_killed_runs_have_left_is_cleared_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_leftovers_of_killed_runs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [".hidden", ".hidden.file", "file", "file.12345678"]
     for name in kept:
         (tmp_path / name).touch()

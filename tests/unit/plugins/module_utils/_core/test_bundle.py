@@ -43,7 +43,7 @@ def test_program_starts_by_its_path(tmp_path: Path) -> None:
     assert "import-tar" in done.stdout, done.stderr
 
 
-def test_bundle_has_exactly_what_is_imported() -> None:
+def test_bundle_has_exactly_the_imported_modules() -> None:
     names = {name.removeprefix(f"{program.PACKAGE}.") for name in program.collect("_gpu.mode.boot")}
     assert {
         "_gpu.mode.boot",

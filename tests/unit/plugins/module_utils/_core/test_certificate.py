@@ -74,7 +74,7 @@ def test_a_name_or_an_address(name: str, written: str) -> None:
         "a\n",
     ],
 )
-def test_what_is_neither_is_refused(name: str) -> None:
+def test_name_that_is_no_host_or_address_is_refused(name: str) -> None:
     with pytest.raises(CertificateError, match=r"^names has .* Set `names`"):
         alternative_name(name)
 
@@ -105,7 +105,7 @@ def test_a_bad_request_is_refused_by_the_name_of_its_parameter(change: dict[str,
         check_request({**REQUEST, **change})
 
 
-def test_what_openssl_prints_is_read() -> None:
+def test_output_of_openssl_is_parsed() -> None:
     assert parse_certificate(PRINTED) == Certificate(
         names=frozenset({"DNS:gateway.example.org", "IP:192.0.2.1", "IP:2001:db8::1"}),
         not_after=datetime.datetime(2026, 12, 21, 9, 59, 29, tzinfo=datetime.UTC),
@@ -118,7 +118,7 @@ def test_a_certificate_without_names_is_read() -> None:
     assert parse_certificate(PRINTED[PRINTED.index("notAfter") :]).names == frozenset()
 
 
-def test_what_is_no_certificate_is_no_certificate() -> None:
+def test_invalid_certificate_is_recognized() -> None:
     with pytest.raises(ValueError, match="printed no certificate"):
         parse_certificate("unable to load certificate")
 

@@ -272,7 +272,7 @@ def test_absent_removes_the_directory(keep: Run, pki: Path) -> None:
     assert keep(state="absent")["changed"] is False
 
 
-def test_absent_leaves_what_others_put_there(keep: Run, pki: Path) -> None:
+def test_absent_keeps_unmanaged_files(keep: Run, pki: Path) -> None:
     keep()
     (pki / "mine.crt").write_text("mine")
     keep(state="absent")

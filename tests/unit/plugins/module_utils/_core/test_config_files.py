@@ -117,7 +117,7 @@ def test_a_second_run_has_nothing_to_do(lived_in):
     assert not lived_in.begin(FIVE).due
 
 
-def test_the_first_original_is_the_one_that_comes_back(lived_in):
+def test_the_first_original_is_restored(lived_in):
     before = snapshot(lived_in.root)
     for text in ("a\n", "b\n", "c\n"):
         lived_in.apply({"2": file(text)})
@@ -268,7 +268,7 @@ def breaking_at(monkeypatch, number: int, error: BaseException) -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
+@pytest.mark.parametrize("first", [{}, FIVE], ids=["install", "restore"])
 def test_a_full_disk_at_any_point_leaves_everything_as_it_was(tmp_path, monkeypatch, first):
     wanted = {} if first else FIVE
     for number in range(1, 1000):
@@ -293,7 +293,7 @@ def test_a_full_disk_at_any_point_leaves_everything_as_it_was(tmp_path, monkeypa
     assert number > 20
 
 
-@pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
+@pytest.mark.parametrize("first", [{}, FIVE], ids=["install", "restore"])
 def test_crash_at_any_point_leaves_the_old_or_new_state(tmp_path, monkeypatch, first):
     wanted = {} if first else FIVE
     for number in range(1, 1000):
@@ -385,7 +385,7 @@ def _crash_at(part: str):
     return write
 
 
-@pytest.mark.parametrize("first", [{}, FIVE], ids=["putting in place", "giving back"])
+@pytest.mark.parametrize("first", [{}, FIVE], ids=["install", "restore"])
 def test_crash_at_any_point_loses_no_edited_file(tmp_path, monkeypatch, first):
     for number in range(1, 1000):
         (tmp_path / str(number)).mkdir()

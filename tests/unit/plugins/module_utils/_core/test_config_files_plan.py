@@ -40,7 +40,7 @@ LINK, DEVICE = State("link"), State("other")
         pytest.param(directory(), MISSING, directory(), id="directory made"),
     ],
 )
-def test_a_step_leads_from_what_is_there_to_what_is_wanted(wanted, before, after):
+def test_a_step_leads_from_the_current_to_the_wanted_state(wanted, before, after):
     steps = plan([Wanted("/x", wanted)], {"/x": before}, {})
     assert [(step.before, step.after) for step in steps] == ([] if after is None else [(before, after)])
 
@@ -57,7 +57,7 @@ def test_a_step_leads_from_what_is_there_to_what_is_wanted(wanted, before, after
         (NEW, DEVICE, "is a other"),
     ],
 )
-def test_what_is_in_the_way_is_refused(wanted, before, reason):
+def test_obstacle_at_the_path_is_refused(wanted, before, reason):
     with pytest.raises(Refused, match=reason):
         plan([Wanted("/x", wanted)], {"/x": before}, {})
 

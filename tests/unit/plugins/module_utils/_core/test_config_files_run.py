@@ -139,7 +139,7 @@ def test_secret_is_masked_in_the_output_of_a_check(apply, etc):
     assert "********" in result["msg"] and SECRET not in json.dumps(result)
 
 
-def test_a_file_that_is_secret_no_more_does_not_show_what_it_was(apply, etc):
+def test_diff_hides_the_content_of_a_formerly_secret_file(apply, etc):
     apply({etc / "a": SECRET + "\n"}, [{"path": str(etc / "a"), "secret": True}])
     result = apply({etc / "a": "public\n"}, [{"path": str(etc / "a"), "secret": False}])
     assert result["changed"]
@@ -196,14 +196,14 @@ def test_check_mode_changes_nothing_and_shows_the_difference(apply, etc, tmp_pat
     assert shape(tmp_path) == before
 
 
-def test_check_mode_validates_with_the_programs_that_are_there(apply, etc):
+def test_check_mode_validates_with_installed_programs(apply, etc):
     refused = apply({etc / "a": "x\n"}, [{"path": str(etc / "a"), "validate": "grep hello %s"}], check=True)
     assert refused["failed"]
     accepted = apply({etc / "a": "x\n"}, [{"path": str(etc / "a"), "validate": "not-installed-yet %s"}], check=True)
     assert accepted["changed"]
 
 
-def test_check_mode_accepts_what_an_earlier_task_would_have_made(apply, etc):
+def test_check_mode_accepts_files_of_earlier_tasks(apply, etc):
     files = [{"path": str(etc / "new/a"), "owner": "nobody-yet"}]
     result = apply({etc / "new/a": "x\n"}, files, {"changes_before": True}, check=True)
     assert result["changed"] and result["warnings"] == []

@@ -75,6 +75,6 @@ def test_check_mode_waits_for_nobody() -> None:
         pass
 
 
-def test_what_a_module_raises_is_not_taken_for_a_lock() -> None:
+def test_error_of_a_module_is_not_taken_for_a_lock() -> None:
     with pytest.raises(Busy, match="its own"), module_lock(module(), "x"):
         raise Busy("its own")

@@ -158,12 +158,12 @@ def test_keys_are_written_as_gpg_writes_them(gpg_home: Path) -> None:
     ],
     ids=["as gpg writes it", "binary", "CRLF", "blanks", "no checksum", "headers"],
 )
-def test_what_is_a_key_file(content: bytes) -> None:
+def test_valid_key_files_are_accepted(content: bytes) -> None:
     assert parse_keys(content) == ([FINGERPRINT], PACKETS)
 
 
 @pytest.mark.parametrize("content", SMUGGLED.values(), ids=SMUGGLED)
-def test_a_key_that_apt_would_take_as_well_is_seen(content: bytes, gpg_home: Path) -> None:
+def test_additional_key_that_apt_would_accept_is_found(content: bytes, gpg_home: Path) -> None:
     assert OTHER in keys_by_apt(content, gpg_home)
     assert fingerprints(content) == keys_by_apt(content, gpg_home)
     with contextlib.suppress(Invalid):
@@ -179,7 +179,7 @@ def test_a_file_with_more_than_one_block_is_refused(content: bytes) -> None:
 @given(
     st.lists(st.sampled_from([*SMUGGLED.values(), *ODD.values(), KEY, b"\n", b"\r", b"=", b"-----END\n"]), max_size=3)
 )
-def test_apt_reads_nothing_else_in_what_is_accepted(parts: list[bytes]) -> None:
+def test_apt_reads_nothing_else_in_accepted_keys(parts: list[bytes]) -> None:
     content = b"".join(parts)
     try:
         keys = parse_keys(content)
@@ -229,7 +229,7 @@ def test_a_key_file_begins_with_a_key() -> None:
         (bytes([0x80 | 13 << 2, 1, 65]), "no public key"),
     ],
 )
-def test_what_is_no_key_file(content: bytes, message: str) -> None:
+def test_invalid_key_files_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         fingerprints(content)
     with pytest.raises(Invalid):

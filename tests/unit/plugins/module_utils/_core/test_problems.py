@@ -15,7 +15,7 @@ def test_problem_names_variable_and_remedy() -> None:
     }
 
 
-def test_finding_is_what_the_action_takes() -> None:
+def test_finding_has_the_keys_that_the_action_expects() -> None:
     row = finding("ssh.key_login", "fail", "ssh as owner: rc 255", "add a key")
     assert parse(row) == row
 

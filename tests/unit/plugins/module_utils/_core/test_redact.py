@@ -45,7 +45,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact
         ("UUID=1 / ext4 errors=remount-ro 0 1", "UUID=1 / ext4 errors=remount-ro 0 1"),
     ],
 )
-def test_what_lets_somebody_in_is_left_out(text: str, shown: str) -> None:
+def test_credentials_are_redacted(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
 
 

@@ -62,7 +62,7 @@ def state(archives: str, versions: str = "", links: dict[str, str] | None = None
         pytest.param(state("0.5 1.0", "1.0"), [], 1, "1.0 2.0", "2.0 1.0", id="an orphan goes"),
     ],
 )
-def test_what_is_kept(current: State, others: list[Record], keep: int, archives: str, versions: str) -> None:
+def test_releases_that_are_kept(current: State, others: list[Record], keep: int, archives: str, versions: str) -> None:
     wanted = plan_present(current, others, version="2.0", checksum="archive 2.0", links=LINKS, keep=keep)
     assert wanted == state(archives, versions, LINKS)
 
@@ -78,7 +78,7 @@ def test_leftovers_are_something_to_do() -> None:
 
 
 @pytest.mark.parametrize(("others", "archives"), [([], ""), ([Record(["1.0"], ["/usr/local/bin/frpc"])], "1.0")])
-def test_absent_keeps_what_others_rely_on(others: list[Record], archives: str) -> None:
+def test_absent_keeps_releases_that_others_use(others: list[Record], archives: str) -> None:
     wanted = plan_absent(state("1.0 2.0", "2.0 1.0", LINKS), others)
     assert wanted == state(archives)
     assert wanted.record == NOTHING

@@ -103,7 +103,7 @@ def host(tmp_path: Path, run_module: Run) -> Host:
 # Installing
 
 
-def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checked_archive_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     work = host.opt / "frp/.rigwright/work"
     digest_of = release_run.sha256_of
 
@@ -119,7 +119,7 @@ def test_what_was_checked_is_unpacked(host: Host, monkeypatch: pytest.MonkeyPatc
     assert host.says() == "frps 0.70.1"
 
 
-def test_what_a_record_names_is_on_the_disk(host: Host, synced: Callable[[Path], bool]) -> None:
+def test_files_of_a_record_are_on_the_disk(host: Host, synced: Callable[[Path], bool]) -> None:
     host.install("0.70.1")
     release = host.opt / "frp"
     assert [path for path in (release, release / "0.70.1", *release.rglob("*")) if not synced(path)] == []
@@ -272,7 +272,7 @@ def test_absent_restores_the_host(host: Host, snapshot: Snapshot) -> None:
     assert host.remove()["changed"] is False
 
 
-def test_absent_leaves_what_others_put_there(host: Host) -> None:
+def test_absent_keeps_unmanaged_files(host: Host) -> None:
     host.install("0.70.1")
     (host.bin / "frps").unlink()
     (host.bin / "frps").symlink_to("/bin/true")
@@ -328,7 +328,7 @@ def test_an_archive_that_could_write_elsewhere_is_refused(
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"\x1f\x8b\x08broken"])
-def test_what_is_no_archive_is_refused(host: Host, snapshot: Snapshot, content: bytes) -> None:
+def test_invalid_archive_is_refused(host: Host, snapshot: Snapshot, content: bytes) -> None:
     host.install("0.69.0")
     (host.published / "frp_0.72.0.tar.gz").write_bytes(content)
     assert "no complete tar archive" in refused(host, snapshot, "0.72.0")
@@ -426,7 +426,7 @@ def test_next_run_completes_one_killed_at_any_step(
     assert step > 4, "the module has at least as many steps"
 
 
-def test_what_an_interrupted_download_left_is_removed(host: Host, snapshot: Snapshot) -> None:
+def test_leftovers_of_an_interrupted_download_are_removed(host: Host, snapshot: Snapshot) -> None:
     host.install("0.70.1")
     before = snapshot(host.root)
     work = host.opt / "frp/.rigwright/work"

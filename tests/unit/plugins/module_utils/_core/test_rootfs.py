@@ -20,7 +20,7 @@ def test_files_are_read_below_the_root(tree: Tree) -> None:
     assert tree.exists("/etc/hostname")
 
 
-def test_what_is_not_there_is_empty(tree: Tree) -> None:
+def test_missing_file_is_empty(tree: Tree) -> None:
     assert (tree.text("/etc/none"), tree.names("/none"), tree.link("/etc/hostname")) == ("", [], "")
     assert not tree.exists("/etc/none")
 
@@ -58,7 +58,7 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("path", "beside", "stays"),
+    ("path", "other_file", "stays"),
     [
         ("/usr/local/lib/rigwright/gpu_test.pyz", "", False),
         ("/usr/local/lib/rigwright/gpu_test.pyz", "of_another_module", True),
@@ -66,11 +66,11 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tree: Tree, monkeypatch: pyt
         ("/etc/systemd/system/rigwright-gpu-test.service", "", True),
     ],
 )
-def test_own_directory_is_removed_with_its_last_file(tree: Tree, path: str, beside: str, stays: bool) -> None:
+def test_own_directory_is_removed_with_its_last_file(tree: Tree, path: str, other_file: str, stays: bool) -> None:
     tree.replace(path, b"content")
     folder = Path(tree.at(path)).parent
-    if beside:
-        (folder / beside).touch()
+    if other_file:
+        (folder / other_file).touch()
     tree.replace(path, None)
     assert (folder.exists(), tree.exists(path)) == (stays, False)
     # Also where it is gone already.

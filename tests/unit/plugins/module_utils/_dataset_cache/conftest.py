@@ -25,6 +25,6 @@ def images(place: Place) -> Path:
 
 @pytest.fixture
 def four(place: Place) -> list[Path]:
-    """Four datasets, of which three fit."""
+    """Create four datasets, of which three fit."""
     place.configure(quota="1M")
     return [place.source(name, file=os.urandom(300_000)) for name in "abcd"]

@@ -51,7 +51,7 @@ class Model(RuleBasedStateMachine):
         return name in self.pinned or any(path == self.paths[name] for _name, path, _reader, _tree in self.readers)
 
     def follow(self, before: dict[str, Path]) -> None:
-        """Have the model forget what was evicted, which has to be what was used longest ago, and nothing that had to stay."""
+        """Remove from the model what was evicted: it has to be what was used longest ago, and nothing that had to stay."""
         cached = self.place.cached()
         gone = [name for name in self.order if name in before and name not in cached]
         free_to_go = [name for name in self.order if name in before and not self.kept(name)]

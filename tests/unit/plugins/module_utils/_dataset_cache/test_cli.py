@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 def test_program_runs_as_it_is_installed(place, images):
-    """By an interpreter of its own that ignores the user's environment, as the shebang of the role has it."""
+    """Run it by an interpreter that ignores the user's environment, as the role's shebang does."""
     command = [sys.executable, "-I", PROGRAM, "--config", place.top / "configuration.json"]
     done = subprocess.run([*command, "run", images, "--", "sha256sum", "{}/one"], capture_output=True, check=True)
     assert done.stdout.split()[0].decode() == hashlib.sha256((images / "one").read_bytes()).hexdigest()

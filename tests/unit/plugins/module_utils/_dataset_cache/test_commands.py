@@ -32,7 +32,7 @@ def test_released_dataset_may_go(place, images):
     assert place.run("rm", images).rc == 0
 
 
-def test_dry_run_reports_what_the_next_run_does(place, four):
+def test_dry_run_reports_the_actions_of_the_next_run(place, four):
     a, b, c, _d = four
     for source in (a, b, c):
         place.get(source)

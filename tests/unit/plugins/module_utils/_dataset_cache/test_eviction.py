@@ -16,7 +16,7 @@ from tests.unit.support.storage.dataset_cache_processes import await_that
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
-def test_what_was_used_longest_ago_goes_first(place, four):
+def test_least_recently_used_copy_is_evicted_first(place, four):
     a, b, c, d = four
     for source in (a, b, c, a, d):
         assert place.get(source).rc == 0
@@ -54,7 +54,7 @@ def test_children_of_an_ended_command_keep_the_dataset(place, images):
     await_that(lambda: place.run("rm", images).rc == 0)
 
 
-def test_what_is_larger_than_the_quota_evicts_nothing(place, four):
+def test_dataset_larger_than_the_quota_evicts_nothing(place, four):
     a, b, _c, _d = four
     for source in (a, b):
         place.get(source)

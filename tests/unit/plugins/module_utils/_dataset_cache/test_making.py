@@ -104,7 +104,7 @@ def test_small_disk_keeps_its_free_space(place, images):
 
 
 def check_after_kill(place: Place, source: Path, before: dict[bytes, object]) -> None:
-    """Whatever is served is right; the next `get` completes; nothing lies about."""
+    """Check that served bytes are right, that the next `get` completes and that nothing is left over."""
     wanted = tree(source)
     early = place.get(source, "--offline")
     assert early.rc in (0, 9), early.err
@@ -117,7 +117,7 @@ def check_after_kill(place: Place, source: Path, before: dict[bytes, object]) ->
 
 
 def test_killed_at_any_call_it_serves_the_right_bytes_or_none(place):
-    """Before each call by which a first copy, a newer copy with an eviction, and a removal touch files."""
+    """Kill it before each call that touches files, in a first copy, in a newer copy with an eviction and in a removal."""
     calls = Calls()
     source = place.source("set", a=b"a" * 3000, b=os.urandom(9000))
     (source / "link").symlink_to("a")

@@ -22,7 +22,7 @@ def test_cache_that_is_missing_gives_the_source_only_when_asked(place, images):
     assert place.get(images, "--or-source").path == images
 
 
-def test_writers_at_once_make_one_copy(place, images):
+def test_concurrent_writers_create_one_copy(place, images):
     (images / "large").write_bytes(os.urandom(20 * MIB))
     running = [place.start("get", images) for _number in range(5)]
     paths = {process.wait().path for process in running}
@@ -31,7 +31,7 @@ def test_writers_at_once_make_one_copy(place, images):
     assert len(place.rows()) == 1
 
 
-def test_who_waits_takes_over_from_a_maker_that_is_killed(place, images):
+def test_waiting_process_takes_over_from_a_killed_writer(place, images):
     pause = processes.at_read(images / "one", lambda: time.sleep(600))
     maker = place.start("get", images, inject=pause)
     await_that(lambda: place.rows("making"))

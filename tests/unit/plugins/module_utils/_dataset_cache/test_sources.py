@@ -42,7 +42,7 @@ def test_link_out_of_the_source_by_way_of_another_is_refused(place, images):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.mknod(path, 0o140600)], ids=["pipe", "socket"])
-def test_what_is_no_file_is_refused(place, images, make):
+def test_source_that_is_no_file_is_refused(place, images, make):
     make(images / "odd")
     assert "take it out" in refused(place, images)
 

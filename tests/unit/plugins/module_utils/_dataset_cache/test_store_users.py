@@ -50,7 +50,7 @@ def own(path: Path, uid: int, mode: int) -> None:
 
 
 def child(user: tuple[int, int], do: Callable[[], object]) -> int:
-    """Do something as a user, in a process of its own."""
+    """Run a function as a user, in a process of its own."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -143,7 +143,7 @@ def test_service_of_root_makes_room_for_users(shared, images):
     assert list(shared.cache.glob("requests/*")) == []
 
 
-def test_root_that_removes_what_a_user_made_follows_no_link(shared, images):
+def test_removal_of_user_files_by_root_follows_no_link(shared, images):
     copy = shared.get(images, user=ALICE).path
     precious = shared.top / "precious"
     precious.mkdir()
@@ -154,7 +154,7 @@ def test_root_that_removes_what_a_user_made_follows_no_link(shared, images):
     assert (precious / "file").exists()
 
 
-def test_users_at_once_make_one_copy_each_may_use(shared, images):
+def test_concurrent_users_create_one_shared_copy(shared, images):
     (images / "large").write_bytes(os.urandom(10 * MIB))
     running = [shared.start("get", images, user=user) for user in (ALICE, BOB) * 2]
     assert len({process.wait().path for process in running}) == 1
@@ -334,8 +334,8 @@ def test_names_and_records_that_make_no_sense_stop_nothing(shared, images):
 # --- what users do to each other ---
 
 
-def test_no_file_of_somebody_else_is_opened_to_be_made(shared, images):
-    """Linux refuses that in a sticky folder (fs.protected_regular), where a test cannot have it so."""
+def test_files_of_other_users_are_not_opened_with_o_creat(shared, images):
+    """Check the flags of open: in a sticky folder Linux refuses O_CREAT (fs.protected_regular), which a test cannot set."""
 
     def inject() -> None:
         real = os.open
@@ -425,7 +425,7 @@ def holding(path: Path, user: tuple[int, int] = BOB) -> Iterator[None]:
 
 
 def soon() -> None:
-    """Whatever waits for ever is killed, and waits for locks are short."""
+    """Kill a command that waits for ever, and make waits for locks short."""
     signal.alarm(20)
     processes.program.replace("LOCK_S", 0.2)
 
@@ -450,7 +450,7 @@ def own_set(place: Place, *names: str, name: str = "evil") -> Path:
     [("evil", "g" + "9" * 250), ("evil", "g" + "9" * 18), ("evil", ".trash-" + "9" * 245), ("e" * 255, "g000001")],
     ids=["generation", "last", "trash", "dataset"],
 )
-def test_long_name_in_a_dataset_keeps_nobody_from_the_others(shared, images, name, item):
+def test_long_name_in_a_dataset_does_not_block_other_datasets(shared, images, name, item):
     own_set(shared, item, name=name)
     for command, user in ((("evict", "--requests"), None), (("get", images), ALICE), (("status",), ALICE)):
         assert shared.run(*command, user=user).rc == 0
@@ -479,7 +479,7 @@ def test_next_copy_has_a_number_that_is_read(shared, images):
     assert shared.cached() == {"images"}
 
 
-def test_lock_that_a_user_holds_keeps_nobody_from_the_others(shared, images):
+def test_lock_of_a_user_does_not_block_other_datasets(shared, images):
     own_set(shared, ".staging-1", "g000001")
     with holding(shared.cache / "locks/evil.lock"):
         assert shared.run("evict", "--requests", inject=soon).rc == 0
@@ -488,17 +488,17 @@ def test_lock_that_a_user_holds_keeps_nobody_from_the_others(shared, images):
             assert shared.run(command, inject=soon).rc in (0, 8)
 
 
-@pytest.mark.parametrize("what", ["locks", "locks/{}.lock"])
-def test_root_does_not_wait_for_ever_for_a_user(shared, images, what):
+@pytest.mark.parametrize("path", ["locks", "locks/{}.lock"])
+def test_root_does_not_wait_for_ever_for_a_user(shared, images, path):
     shared.get(images, user=ALICE)
     name = next((shared.cache / "sets").iterdir()).name
-    with holding(shared.cache / what.format(name)):
+    with holding(shared.cache / path.format(name)):
         for command in (("unpin", images), ("rm", images)):
             assert shared.run(*command, inject=soon).rc in (8, 9)
         assert shared.run("evict", inject=soon).rc in (0, 8)
 
 
-def test_user_who_locks_a_copy_makes_nobody_wait(shared, images):
+def test_lock_of_a_copy_does_not_block_other_users(shared, images):
     copy = shared.get(images, user=ALICE).path
     with holding(copy.parents[1] / "use"):
         assert shared.run("get", images, inject=soon, user=BOB).rc == 0
@@ -568,7 +568,7 @@ def test_copy_that_its_owner_changed_ends_no_command(shared, images, row, record
 
     def write() -> None:
         rows = [json.loads(line) | row for line in (folder / "manifest").read_text().splitlines()]
-        text = "".join(json.dumps(one) + "\n" for one in rows)
+        text = "".join(json.dumps(entry) + "\n" for entry in rows)
         sum_of = {"manifest": hashlib.sha256(text.encode()).hexdigest()}
         changed = json.loads((folder / "record.json").read_text()) | sum_of | record
         folder.chmod(0o750)
@@ -582,7 +582,7 @@ def test_copy_that_its_owner_changed_ends_no_command(shared, images, row, record
     assert ("no record" if record else "its manifest is none") in done.err
 
 
-def test_largest_number_of_a_use_is_followed_by_one_that_is_read(shared, images):
+def test_number_after_the_largest_use_can_be_read(shared, images):
     other = shared.source("other", file=b"x" * 300_000)
     for source in (other, images):
         shared.get(source, user=ALICE)
@@ -628,7 +628,7 @@ def test_damaged_copy_goes_when_it_is_no_longer_pinned(shared, images):
 
 
 @pytest.mark.parametrize("mark", [True, False], ids=["with a mark", "without"])
-def test_member_gets_a_new_copy_for_a_wrong_one(shared, images, mark):
+def test_member_gets_a_new_copy_for_a_damaged_one(shared, images, mark):
     copy = shared.get(images, user=ALICE).path
     os.utime(copy / "one")
     if mark:

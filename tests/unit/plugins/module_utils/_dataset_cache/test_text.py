@@ -39,7 +39,7 @@ def test_size_is_read(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1e9", "101%", "1 000", "12X", True, "\u0661"])
-def test_what_is_no_size_is_refused(text):
+def test_invalid_size_is_refused(text):
     with pytest.raises(ValueError, match="not a size"):
         program.read_size(text)
 
@@ -58,6 +58,6 @@ def test_sums_are_read_as_sha256sum_writes_them():
 @pytest.mark.parametrize(
     "line", ["1" * 63 + "  x", "1" * 64 + "  ../x", "1" * 64 + "  /x", "words", f"{'1' * 64}  x\n{'2' * 64}  x"]
 )
-def test_what_is_no_list_of_sums_is_refused(line):
+def test_invalid_list_of_checksums_is_refused(line):
     with pytest.raises(ValueError, match="no line|outside|two sums"):
         program.read_sums(line.encode())

@@ -14,7 +14,7 @@ from tests.unit.support.storage.dataset_cache_processes import tree
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
-def test_what_is_odd_is_copied_as_it_is(place):
+def test_unusual_files_are_copied_unchanged(place):
     odd = place.source("odd", plain=b"x")
     for name in (b"new\nline", b"not \xff\xfe UTF-8", b"-rf", b"record.json", b"\x1b[2J"):
         Path(os.fsdecode(os.fsencode(odd) + b"/" + name)).write_bytes(name)

@@ -26,7 +26,7 @@ def test_verify_finds_a_changed_byte_for_good(place, images):
     assert place.run("verify").rc == 0
 
 
-def test_verify_with_the_source_finds_what_its_times_hide(place, images):
+def test_verify_with_the_source_finds_changes_that_times_hide(place, images):
     place.get(images)
     rewrite(images / "two")
     assert place.run("verify", images).rc == 0

@@ -181,3 +181,26 @@ def test_unknown_version_is_refused_with_available_versions() -> None:
     assert variable == "docker_version"
     assert "is 99, which apt does not have of docker.io" in problem
     assert faults(host, version="26.1") == []
+
+
+@pytest.mark.parametrize(
+    ("users", "members", "unknown", "message"),
+    [
+        (["carol", "root"], [], (), "names root, whose docker is the one of the host"),
+        (["carol"], ["carol"], (), "names users who are in docker_users as well, and so can become root: carol"),
+        (["carol", "dave"], [], ("dave",), "names no user of this host: dave"),
+    ],
+)
+def test_impossible_rootless_users_are_refused(
+    users: list[str], members: list[str], unknown: tuple[str, ...], message: str
+) -> None:
+    host = dataclasses.replace(FRESH, unknown_rootless_users=unknown)
+    assert faults(host, rootless_users=users, users=members) == [("docker_rootless_users", message)]
+
+
+def test_passwords_of_addresses_are_not_shown() -> None:
+    message = 'invalid proxy "http://alice:s3cret@proxy.example:x"'
+    (refused,) = refusal_problems(message, PARAMS)
+    assert "invalid proxy" in refused["problem"] and "s3cret" not in refused["problem"]
+    ((_variable, problem),) = faults(FRESH, registry_mirrors=["https://alice:s3cret@mirror.example"])
+    assert "mirror.example" in problem and "s3cret" not in problem

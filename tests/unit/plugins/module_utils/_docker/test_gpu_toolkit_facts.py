@@ -35,7 +35,7 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.root, self.says = root, SPEC
-        self.asked: list[dict[str, str]] = []
+        self.environments: list[dict[str, str]] = []
         self.packages: dict[str, str] = {"docker.io": "26.1.5+dfsg1-9"}
         self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Thu\n")
         library = self.root / "usr/lib/x86_64-linux-gnu"
@@ -56,7 +56,7 @@ class Host:
         return facts.read_host(self.run_command, read_driver(Tree(str(self.root))), {})
 
     def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        self.asked.append(environ_update)
+        self.environments.append(environ_update)
         if not self.says:
             return 1, "", "level=info\nfailed to generate CDI spec: failed to initialize NVML: Driver Not Loaded"
         Path(environ_update[facts.OUTPUT]).write_text(self.says)
@@ -93,8 +93,8 @@ def test_settings_of_the_service_are_used(host: Host) -> None:
     host.write(facts.SETTINGS, f'# NVIDIA_X=1\n{facts.OUTPUT}=/etc/cdi/gpus.yaml\nNVIDIA_CTK_DEBUG="true"\n')
     host.write("/etc/cdi/gpus.yaml", SPEC)
     assert host.facts().refresh.stale == ""
-    assert host.asked[0]["NVIDIA_CTK_DEBUG"] == "true"
-    assert host.asked[0][facts.OUTPUT].endswith("/gpus.yaml")
+    assert host.environments[0]["NVIDIA_CTK_DEBUG"] == "true"
+    assert host.environments[0][facts.OUTPUT].endswith("/gpus.yaml")
 
 
 def test_error_of_nvidia_ctk_is_reported(host: Host) -> None:

@@ -42,6 +42,7 @@ PARAMS: dict[str, Any] = {
         "architecture": "amd64",
     },
     "users": [],
+    "rootless_users": [],
     "data_root": "",
     "containerd_root": "",
     "free_bytes": 5 << 30,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts of a host below a temporary root, and the plan of the module firewall_plan from them."""
+"""Facts of a host below a temporary root, and the plan and the findings from them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import facts
-from ansible_collections.rigwright.workstation.plugins.modules import firewall_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import facts, table
+from ansible_collections.rigwright.workstation.plugins.modules import firewall_plan, firewall_verify
+
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
 TABLE = json.dumps({"nftables": [{"table": {"name": "rigwright"}}]})
@@ -57,7 +59,9 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
-    monkeypatch.setattr(firewall_plan, "ROOT", str(tmp_path))
+    for module in (firewall_plan, firewall_verify):
+        monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(facts, "read_listeners", list)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
     monkeypatch.setattr(
@@ -69,7 +73,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 @pytest.fixture
 def planned(run_module: Run, host: Host) -> Run:
     def run(**params: Any) -> dict[str, Any]:
-        result = run_module(firewall_plan, **{"ssh_networks": ["0.0.0.0/0"], "bridges": ["br-*"], **params})
+        result = run_plan(run_module, firewall_plan, {}, **{"bridges": ["br-*"], **params})
         assert result["changed"] is False
         return result
 
@@ -80,7 +84,7 @@ def warned(result: dict[str, Any]) -> list[str]:
     return [row["id"] for row in result["findings"] if row["status"] == "warn"]
 
 
-def test_a_configured_host_needs_no_load_and_no_start(planned: Run, host: Host) -> None:
+def test_a_configured_host_needs_no_load(planned: Run, host: Host) -> None:
     host.units = dict.fromkeys(facts.OURS, "active")
     program = host.root / "usr/local/lib/rigwright/firewall.pyz"
     program.parent.mkdir(parents=True)
@@ -88,14 +92,29 @@ def test_a_configured_host_needs_no_load_and_no_start(planned: Run, host: Host) 
 
     result = planned()
 
-    assert (result["load"], result["start"], result["requirements"]) == (False, False, [])
+    assert (result["load"], result["requirements"]) == (False, [])
     assert result["in_force"]["status"] == "pass"
+
+
+def test_units_that_do_not_run_are_found(planned: Run, host: Host) -> None:
+    assert "is not enabled and active" in planned()["in_force"]["evidence"]
+
+
+def test_all_findings_are_verified(planned: Run, run_module: Run, host: Host) -> None:
+    wanted = {name: planned()[name] for name in ("in_force", "findings")}
+
+    found = run_module(firewall_verify, request={"confirm_seconds": 5, **table.Request(bridges=["br-*"])._asdict()})
+
+    *rest, request = found["findings"]
+    assert rest == [wanted["in_force"], *wanted["findings"]]
+    assert (request["id"], request["status"]) == ("firewall.request", "fail")
+    assert request["evidence"].startswith("firewall_confirm_seconds is not between 10 and 600")
 
 
 def test_a_fresh_host_without_nft_gets_the_rules(planned: Run, host: Host) -> None:
     host.programs.clear()
     result = planned()
-    assert (result["installed"], result["load"], result["start"]) == (False, True, True)
+    assert (result["installed"], result["load"]) == (False, True)
     assert result["requirements"] == []
     assert "table inet rigwright" in result["rules"]
 

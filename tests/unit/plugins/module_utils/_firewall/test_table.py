@@ -20,7 +20,7 @@ def chain(rules: str, name: str) -> list[str]:
     return [line.strip() for line in body.splitlines() if not line.strip().startswith("#")]
 
 
-def test_loading_replaces_this_table_alone():
+def test_loading_replaces_only_this_table():
     lines = [line for line in text(Request()).splitlines() if line and not line.startswith(("#", "\t"))]
     assert lines == ["table inet rigwright", "delete table inet rigwright", "table inet rigwright {", "}"]
     assert "flush" not in text(Request())

@@ -86,7 +86,7 @@ def test_any_error_of_nvml_has_a_result(host: Host, monkeypatch: pytest.MonkeyPa
     assert found["gpus"][0]["architecture"] == "ada"
 
 
-def test_missing_binding_names_what_installs_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_binding_names_its_package(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "pynvml", None)
     host.plug("0000:41:00.0", 0x2684)
     found = host.gather()

@@ -60,7 +60,7 @@ def test_function_that_the_binding_lacks_is_not_found() -> None:
     assert Nvml().ask("nvmlDeviceGetHoroscope", None) is None
 
 
-def test_missing_binding_error_names_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_binding_error_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_nvml, "pynvml", None)
     with pytest.raises(NvmlError, match="BINDING_NOT_FOUND: install nvidia-ml-py"), Nvml():
         pass

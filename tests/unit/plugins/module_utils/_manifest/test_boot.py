@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a machine boots, from its files and from what efibootmgr said in a virtual machine."""
+"""The boot of a machine, from its files and from a recording of efibootmgr in a virtual machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot
 
-from tests.unit.support.manifest.manifests import told
+from tests.unit.support.manifest.manifests import fixture
 
 
 def write(root: Path, path: str, content: str | bytes) -> None:
@@ -19,7 +19,7 @@ def write(root: Path, path: str, content: str | bytes) -> None:
 
 
 def test_entries_name_partition_and_file() -> None:
-    found = boot.parse_efibootmgr(told("efibootmgr.txt"))
+    found = boot.parse_efibootmgr(fixture("efibootmgr.txt"))
     assert found["order"] == ["0002", "0001", "0000"]
     assert found["entries"][2] == {
         "number": "0002",
@@ -49,15 +49,15 @@ def test_a_host_without_uefi_has_neither_entries_nor_secure_boot(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(b"\6\0\0\0\1", "enabled"), (b"\6\0\0\0\0", "disabled"), (b"", "unknown")], ids=str
+    ("value", "expected"), [(b"\6\0\0\0\1", "enabled"), (b"\6\0\0\0\0", "disabled"), (b"", "unknown")], ids=str
 )
-def test_secure_boot_is_what_the_variable_says(tmp_path: Path, value: bytes, said: str) -> None:
+def test_secure_boot_follows_the_efi_variable(tmp_path: Path, value: bytes, expected: str) -> None:
     write(tmp_path, "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", value)
-    assert boot.secure_boot(Tree(str(tmp_path))) == said
+    assert boot.secure_boot(Tree(str(tmp_path))) == expected
 
 
 @pytest.mark.parametrize(
-    ("packages", "said"),
+    ("packages", "expected"),
     [
         ({"grub-efi-amd64", "grub-efi-amd64-signed"}, "grub-efi"),
         ({"grub-pc"}, "grub-pc"),
@@ -65,8 +65,8 @@ def test_secure_boot_is_what_the_variable_says(tmp_path: Path, value: bytes, sai
         (set(), ""),
     ],
 )
-def test_the_loader_is_what_is_installed(packages: set[str], said: str) -> None:
-    assert boot.loader(packages) == said
+def test_the_installed_package_names_the_loader(packages: set[str], expected: str) -> None:
+    assert boot.loader(packages) == expected
 
 
 def test_command_line_and_resume(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._manifest im
 from tests.unit.support.manifest.manifests import GIB, MIB, recorded
 
 
-def test_a_manifest_is_what_it_was_before() -> None:
+def test_equal_manifests_have_no_differences() -> None:
     assert document.check(recorded())["host"]["name"] == "ws1"
     assert document.differences(recorded(), recorded()) == []
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ([], "no schema"),
         ({}, "no schema"),
@@ -26,13 +26,13 @@ def test_a_manifest_is_what_it_was_before() -> None:
         ({"schema": 1, "host": {}}, "host.name is missing, .*boot is missing"),
     ],
 )
-def test_what_is_no_manifest_is_refused_with_the_reason(value: Any, said: str) -> None:
-    with pytest.raises(document.Invalid, match=said):
+def test_an_invalid_manifest_is_refused_with_the_reason(value: Any, message: str) -> None:
+    with pytest.raises(document.Invalid, match=message):
         document.check(value)
 
 
 def broken(path: str, value: Any = None) -> dict[str, Any]:
-    """The manifest with something else at a path, or without what is there."""
+    """Return the manifest with another value at a path, or without one."""
     found: Any = recorded()
     *ways, last = path.split("/")
     inner = found
@@ -46,7 +46,7 @@ def broken(path: str, value: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         *((name, None, f"{name} is missing") for name in ("volume_groups", "swaps", "kernels", "nvidia", "host_keys")),
         ("host", "ws1", "host is no mapping"),
@@ -60,10 +60,8 @@ def broken(path: str, value: Any = None) -> dict[str, Any]:
         ("devices/sda", None, r"devices\.sda is missing"),
     ],
 )
-def test_what_is_cut_short_or_damaged_is_told_by_its_path_before_anything_is_planned(
-    path: str, value: Any, said: str
-) -> None:
-    with pytest.raises(document.Invalid, match=said):
+def test_a_damaged_manifest_is_refused_with_the_path(path: str, value: Any, message: str) -> None:
+    with pytest.raises(document.Invalid, match=message):
         document.check(broken(path, value))
 
 
@@ -90,7 +88,7 @@ def test_one_more_in_a_list_does_not_change_those_that_follow() -> None:
     assert len(lines) == 6 and all(line.startswith("mounts[/aaa].") and "absent ->" in line for line in lines)
 
 
-def test_a_long_text_is_told_by_its_digest() -> None:
+def test_a_long_text_is_shown_as_its_digest() -> None:
     lines = changed(lambda new: new["volume_groups"]["vg0"].update(backup="x\n" * 300))
     assert len(lines) == 1 and "300 lines, SHA-256" in lines[0] and len(lines[0]) < 200
 
@@ -110,7 +108,7 @@ def test_a_file_system_that_fills_a_little_is_as_it_was(more: int, lines: int) -
     assert (settled == recorded()) == (lines == 0)
 
 
-def test_many_small_steps_are_told_in_the_end() -> None:
+def test_many_small_changes_are_reported_in_the_end() -> None:
     old = recorded()
     for step in range(1, 20):
         new = copy.deepcopy(recorded())
@@ -133,12 +131,12 @@ def test_a_host_key_goes_by_the_fingerprint_that_ssh_shows() -> None:
     assert document.fingerprint_of_host_key("") == "" and document.fingerprint_of_host_key("no key!") == ""
 
 
-def test_docker_is_told_by_names_and_digests_without_options() -> None:
+def test_docker_has_names_and_digests_without_options() -> None:
     listed: list[dict[str, Any]] = [
         {"Id": "sha256:1", "RepoTags": ["lab:1"], "RepoDigests": ["lab@sha256:2"], "Size": 5},
         {"Id": "sha256:0", "RepoTags": None},
     ]
-    assert [one["name"] for one in document.images(listed)] == ["lab:1", "sha256:0"]
+    assert [image["name"] for image in document.images(listed)] == ["lab:1", "sha256:0"]
     volume = {"Name": "nas", "Driver": "local", "Mountpoint": "/m", "Options": {"o": "password=hunter2"}}
     assert document.volumes({"Volumes": [volume]}) == [{"name": "nas", "driver": "local", "mountpoint": "/m"}]
     assert document.volumes({"Volumes": None}) == []

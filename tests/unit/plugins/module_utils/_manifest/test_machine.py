@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What asks the machine, without Ansible; what comes of the answers: tests/unit/plugins/modules/test_machine_manifest.py."""
+"""The commands that the machine is asked, without Ansible; their results: tests/unit/plugins/modules/test_machine_manifest.py."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
 
 
-def test_a_machine_that_says_nothing_of_its_disks_has_no_manifest(tmp_path: Path) -> None:
-    asked: list[list[str]] = []
+def test_a_machine_without_lsblk_has_no_manifest(tmp_path: Path) -> None:
+    requests: list[list[str]] = []
 
     def run(command: list[str]) -> tuple[int, str]:
-        asked.append(command)
+        requests.append(command)
         return 127, ""
 
-    with pytest.raises(machines.Mute, match="install util-linux"):
+    with pytest.raises(machines.ProbeError, match="install util-linux"):
         machines.keep(machines.Machine(run, Tree(str(tmp_path))), str(tmp_path / "manifest.json"))
-    assert ["lsblk", "-J", "-O", "-b"] in asked
+    assert ["lsblk", "-J", "-O", "-b"] in requests
     assert list(tmp_path.iterdir()) == []
 
 
@@ -38,22 +38,22 @@ def test_a_server_that_is_dead_is_not_asked_how_large_it_is(tmp_path: Path, monk
     for path in ("proc/self", "mnt/nas", "home", "srv"):
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "proc/self/mountinfo").write_text(MOUNTS)
-    asked: list[str] = []
+    requests: list[str] = []
 
     def watched(real: Callable[[str], Any]) -> Callable[[str], Any]:
         def ask(path: str) -> Any:
-            asked.append(path)
+            requests.append(path)
             return real(path)
 
         return ask
 
     monkeypatch.setattr(machines.os, "statvfs", watched(os.statvfs))
     monkeypatch.setattr(machines.os.path, "isdir", watched(os.path.isdir))
-    found = {one["target"]: one for one in machines.Machine(lambda _words: (1, ""), Tree(str(tmp_path))).mounts()}
+    found = {mount["target"]: mount for mount in machines.Machine(lambda _words: (1, ""), Tree(str(tmp_path))).mounts()}
     assert set(found) == {"/", "/mnt/nas", "/home", "/srv"} and found["/"]["size"] > 0
     assert (found["/mnt/nas"]["size"], found["/mnt/nas"]["used"]) == (0, 0)
-    assert not any(path.endswith("nas") for path in asked)
-    # A directory of a btrfs is told from a subvolume by this alone.
+    assert not any(path.endswith("nas") for path in requests)
+    # Only this distinguishes a directory of a btrfs from a subvolume.
     assert [found[target].get("subvolume") for target in ("/", "/home", "/srv")] == [None, "/@home", "/@home"]
 
 

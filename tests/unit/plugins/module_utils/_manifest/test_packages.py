@@ -42,7 +42,7 @@ def write(root: Path, path: str, text: str = "") -> None:
     place.write_text(text)
 
 
-def test_packages_are_told_by_what_apt_has_to_do_for_them() -> None:
+def test_packages_have_the_states_of_apt() -> None:
     found = packages.installed(STATUS, {"libc6"})
     assert found["versions"] == {"dpkg": "1.22", "libc6": "2.41-1", "restic": "0.18.0-1"}
     assert found["manual"] == ["dpkg", "restic"]
@@ -65,14 +65,14 @@ def test_sources_of_both_forms_and_their_keys(tmp_path: Path) -> None:
     write(tmp_path, "/etc/apt/keyrings/lab.asc", "no key at all")
     tree = Tree(str(tmp_path))
     found = packages.read_sources(tree)
-    assert [(one["file"], one["uris"]) for one in found] == [
+    assert [(source["file"], source["uris"]) for source in found] == [
         ("/etc/apt/sources.list", ["https://***@mirror.example/debian"]),
         ("/etc/apt/sources.list.d/lab.sources", ["https://lab.example"]),
     ]
     assert packages.read_keys(tree, found) == {"/etc/apt/keyrings/lab.asc": []}
 
 
-def test_a_kernel_without_its_modules_is_told(tmp_path: Path) -> None:
+def test_a_kernel_without_its_modules_is_marked(tmp_path: Path) -> None:
     write(tmp_path, "/boot/vmlinuz-6.12.1")
     write(tmp_path, "/boot/vmlinuz-6.12.2")
     write(tmp_path, "/lib/modules/6.12.1/modules.dep")

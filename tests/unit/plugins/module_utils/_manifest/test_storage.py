@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tools say of storage, as recorded in a virtual machine of Debian 13 (tests/unit/support/manifest/manifests.py tells what it has)."""
+"""Storage as tools report it, recorded in a virtual machine of Debian 13 (tests/unit/support/manifest/manifests.py lists what it has)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
 
-from tests.unit.support.manifest.manifests import GIB, MIB, groups, told
+from tests.unit.support.manifest.manifests import GIB, MIB, fixture, groups
 
 
-def test_every_device_stands_on_what_it_is_made_of() -> None:
-    devices = storage.parse_lsblk(told("lsblk.json"))
+def test_every_device_names_its_parents() -> None:
+    devices = storage.parse_lsblk(fixture("lsblk.json"))
     assert {name: device["parents"] for name, device in devices.items() if device["kind"] not in ("disk", "part")} == {
         "sys_crypt": ["vdb3"],
         "vg0-root": ["sys_crypt"],
@@ -28,20 +28,20 @@ def test_every_device_stands_on_what_it_is_made_of() -> None:
     ]
 
 
-def test_a_disk_has_what_tells_it_from_others() -> None:
-    disk = storage.parse_lsblk(told("lsblk.json"))["nvme0n1"]
+def test_a_disk_has_its_identity() -> None:
+    disk = storage.parse_lsblk(fixture("lsblk.json"))["nvme0n1"]
     assert (disk["serial"], disk["model"], disk["transport"]) == ("NVME0003", "QEMU NVMe Ctrl", "nvme")
     assert (disk["size"], disk["logical_sector"], disk["rotational"], disk["table_type"]) == (GIB, 512, False, "")
     assert disk["content"]["type"] == "xfs" and disk["mountpoints"] == ["/scratch"]
 
 
 def test_a_file_system_has_uuid_label_and_every_mount_point() -> None:
-    devices = storage.parse_lsblk(told("lsblk.json"))
+    devices = storage.parse_lsblk(fixture("lsblk.json"))
     assert devices["vdb1"]["content"] == {"type": "vfat", "version": "FAT32", "uuid": "EE43-3006", "label": "EFI"}
     assert devices["sda1"]["mountpoints"] == ["/data", "/srv"]
 
 
-def test_what_is_no_place_for_anything_is_left_out() -> None:
+def test_devices_without_storage_are_left_out() -> None:
     rows = [
         {"name": "loop0", "type": "loop", "size": 1, "path": "/dev/loop0"},
         {"name": "sr0", "type": "rom", "size": 1, "path": "/dev/sr0"},
@@ -52,7 +52,7 @@ def test_what_is_no_place_for_anything_is_left_out() -> None:
     assert list(storage.parse_lsblk(json.dumps({"blockdevices": rows}))) == ["sdc"]
 
 
-def test_names_that_outlive_a_reboot_come_with_the_readable_one_first() -> None:
+def test_stable_names_begin_with_the_readable_one() -> None:
     links = {
         "wwn-0x5000c500": "../../sda",
         "ata-RIGDISK_DATA0002": "../../sda",
@@ -65,7 +65,7 @@ def test_names_that_outlive_a_reboot_come_with_the_readable_one_first() -> None:
 
 
 def test_a_gpt_keeps_types_uuids_names_and_attributes() -> None:
-    table = storage.parse_sfdisk(told("sfdisk_vdb.json"))
+    table = storage.parse_sfdisk(fixture("sfdisk_vdb.json"))
     assert (table["type"], table["id"], table["sector"]) == ("gpt", "5312DE37-CFF3-4795-AC70-37EED572579C", 512)
     assert table["partitions"][0] == {
         "number": 1,
@@ -82,7 +82,7 @@ def test_a_gpt_keeps_types_uuids_names_and_attributes() -> None:
 
 
 def test_a_table_of_dos_has_numbers_that_are_not_in_a_row() -> None:
-    table = storage.parse_sfdisk(told("sfdisk_sda.json"))
+    table = storage.parse_sfdisk(fixture("sfdisk_sda.json"))
     assert [(row["number"], row["type"], row["bootable"]) for row in table["partitions"]] == [
         (1, "83", True),
         (2, "5", False),
@@ -102,7 +102,7 @@ def test_a_volume_group_has_its_devices_and_volumes() -> None:
     ]
 
 
-def test_the_devices_of_groups_are_told_apart_by_the_group_that_is_named() -> None:
+def test_devices_belong_to_the_group_that_is_named() -> None:
     pvs = {
         "report": [
             {"pv": [{"pv_name": f"/dev/sd{x}1", "pv_uuid": x, "pv_size": "1", "vg_name": f"vg{x}"} for x in "ab"]}
@@ -111,7 +111,7 @@ def test_the_devices_of_groups_are_told_apart_by_the_group_that_is_named() -> No
     row = {"vg_uuid": "", "vg_extent_size": "1", "vg_size": "1", "vg_free": "0"}
     vgs = {"report": [{"vg": [{**row, "vg_name": f"vg{x}"} for x in "ab"]}]}
     found = storage.volume_groups(json.dumps(pvs), json.dumps(vgs), "", {})
-    assert {name: [one["path"] for one in group["devices"]] for name, group in found.items()} == {
+    assert {name: [device["path"] for device in group["devices"]] for name, group in found.items()} == {
         "vga": ["/dev/sda1"],
         "vgb": ["/dev/sdb1"],
     }
@@ -122,7 +122,7 @@ def test_a_host_without_lvm_has_no_groups() -> None:
 
 
 def test_an_array_has_its_members() -> None:
-    assert storage.parse_mdadm(told("mdadm_detail.txt")) == {
+    assert storage.parse_mdadm(fixture("mdadm_detail.txt")) == {
         "level": "raid1",
         "metadata": "1.2",
         "uuid": "15f84970:90a5550d:bebd5b8f:e16d9c8a",
@@ -131,8 +131,8 @@ def test_an_array_has_its_members() -> None:
     }
 
 
-def test_an_ext4_tells_what_it_takes_to_make_it_again() -> None:
-    found = storage.parse_dumpe2fs(told("dumpe2fs_root.txt"))
+def test_an_ext4_has_the_options_of_mke2fs() -> None:
+    found = storage.parse_dumpe2fs(fixture("dumpe2fs_root.txt"))
     assert (found["block_size"], found["inode_size"], found["bytes_per_inode"], found["reserved_percent"]) == (
         4096,
         256,
@@ -140,29 +140,31 @@ def test_an_ext4_tells_what_it_takes_to_make_it_again() -> None:
         5,
     )
     # It was mounted when this was recorded: that is a state and no feature, and mke2fs would refuse it.
-    assert "needs_recovery" in told("dumpe2fs_root.txt") and "needs_recovery" not in found["features"]
+    assert "needs_recovery" in fixture("dumpe2fs_root.txt") and "needs_recovery" not in found["features"]
     # grub of Debian 12 does not read these; they were left out when it was made.
     assert not {"metadata_csum_seed", "orphan_file"} & set(found["features"])
-    assert {"metadata_csum_seed", "orphan_file"} <= set(storage.parse_dumpe2fs(told("dumpe2fs_vdb2.txt"))["features"])
-    assert storage.parse_dumpe2fs(told("dumpe2fs_vdb2.txt"))["reserved_percent"] == 1
+    assert {"metadata_csum_seed", "orphan_file"} <= set(
+        storage.parse_dumpe2fs(fixture("dumpe2fs_vdb2.txt"))["features"]
+    )
+    assert storage.parse_dumpe2fs(fixture("dumpe2fs_vdb2.txt"))["reserved_percent"] == 1
     assert storage.parse_dumpe2fs("") == {}
 
 
-def test_an_xfs_tells_its_options_and_what_it_does_not_name_was_off() -> None:
-    found = storage.parse_xfs_info(told("xfs_info_home.txt"))
+def test_an_xfs_has_its_options_and_unnamed_ones_are_off() -> None:
+    found = storage.parse_xfs_info(fixture("xfs_info_home.txt"))
     assert (found["block_size"], found["inode_size"]) == (4096, 512)
     assert found["options"]["nrext64"] == 1 and found["options"]["exchange"] == 0
-    older = told("xfs_info_home.txt").replace(" nrext64=1", "")
+    older = fixture("xfs_info_home.txt").replace(" nrext64=1", "")
     assert storage.parse_xfs_info(older)["options"]["nrext64"] == 0
     assert storage.parse_xfs_info("") == {}
 
 
-def test_a_btrfs_tells_on_how_many_devices_it_is() -> None:
-    assert storage.parse_btrfs(told("btrfs_show.txt")) == {"448c53a7-4fc0-4fd6-8239-87886c467dd1": 1}
+def test_a_btrfs_has_its_number_of_devices() -> None:
+    assert storage.parse_btrfs(fixture("btrfs_show.txt")) == {"448c53a7-4fc0-4fd6-8239-87886c467dd1": 1}
 
 
 def test_files_and_partitions_that_are_swapped_to() -> None:
-    assert storage.parse_swaps(told("swaps")) == [
+    assert storage.parse_swaps(fixture("swaps")) == [
         {"path": "/dev/dm-2", "type": "partition", "size": 256 * MIB, "priority": -2},
         {"path": "/dev/sda5", "type": "partition", "size": 512 * MIB, "priority": 5},
         {"path": "/swapfile", "type": "file", "size": 64 * MIB, "priority": -3},

@@ -37,7 +37,7 @@ def test_ranges_are_sorted_and_apart() -> None:
     assert all(before.last < after.first for before, after in pairwise(data.PCI_RANGES))
 
 
-def test_names_that_one_table_takes_from_another_are_there() -> None:
+def test_names_that_tables_share_exist() -> None:
     generations = [row.name for row in data.GENERATIONS]
     assert {row.chip for row in data.PCI_RANGES} == {row.name for row in data.CHIPS}
     assert {row.generation for row in data.CHIPS} == set(generations)
@@ -74,7 +74,7 @@ def test_branch_has_the_cuda_of_its_newest_full_toolkit() -> None:
         assert branch.highest_cuda == served[-1]
 
 
-def test_every_row_says_where_it_comes_from() -> None:
+def test_every_row_names_its_source() -> None:
     without = [(name, row[0]) for name, row in tables() if hasattr(row, "source") and not re.search(r"\w", row.source)]
     evidence = [(name, row[0]) for name, row in tables() if hasattr(row, "evidence") and not row.evidence]
     assert without + evidence == []

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
         ),
     ],
 )
-def test_environment_keeps_what_else_it_says(before, after):
+def test_environment_keeps_other_settings(before, after):
     assert set_environment(before, "/usr/local/cuda") == after
     assert set_environment(after, "/usr/local/cuda") == after
 

@@ -88,7 +88,7 @@ def test_unfinished_packages_of_others_are_ignored():
     assert not plan_present(host, Request(toolkits=("13.0",))).unfinished
 
 
-def test_absent_has_what_the_role_left_unfinished_settled_first():
+def test_absent_first_completes_an_unfinished_change():
     host = dataclasses.replace(
         BARE,
         packages={"cuda-toolkit-13-0": Package("1", whole=False)},
@@ -155,7 +155,7 @@ def test_the_compiler_is_installed_and_stays_for_good():
     assert plan.brought == ["cuda-toolkit-13-0"]
 
 
-def test_absent_leaves_what_something_else_depends_on():
+def test_absent_keeps_dependencies_of_other_packages():
     ours = {"cuda-toolkit-13-0": Package("1"), "cuda-toolkit-12-9": Package("1"), "vim": Package("1")}
     own = Package("1", depends=frozenset({frozenset({"cuda-toolkit-13-0"})}))
     host = dataclasses.replace(

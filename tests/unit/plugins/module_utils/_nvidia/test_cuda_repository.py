@@ -146,9 +146,7 @@ def test_earlier_repository_stays(run_module: Run, host: Host) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "/mirror"])
-def test_a_source_that_was_there_before_comes_back(
-    run_module: Run, host: Host, snapshot: Callable[[Path], Any], url: str
-) -> None:
+def test_an_earlier_source_is_restored(run_module: Run, host: Host, snapshot: Callable[[Path], Any], url: str) -> None:
     host.install()
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
@@ -246,7 +244,7 @@ def test_a_lock_that_stays_is_the_reason(
     assert snapshot(host.root) == before
 
 
-def test_a_package_that_could_not_go_goes_with_the_next_run(
+def test_the_next_run_removes_a_package_that_stayed(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any]
 ) -> None:
     (host.root / "var/lib").mkdir(exist_ok=True)
@@ -311,7 +309,7 @@ def test_the_index_that_apt_has_fetched_goes_too(run_module: Run, host: Host) ->
         ),
     ],
 )
-def test_what_apt_does_not_trust_leaves_no_trace(
+def test_untrusted_repository_leaves_no_files(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], complaint: str, message: str
 ) -> None:
     before = snapshot(host.root)

@@ -23,7 +23,7 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.root, self.index = folder / "root", folder / "index"
-        self.asked: list[str] = []
+        self.commands: list[str] = []
         for path in (self.root / "usr/local/include", self.root / "usr/local/lib", self.index):
             path.mkdir(parents=True)
 
@@ -46,7 +46,7 @@ class Host:
             return 0, "", ""
         place = Path(command[command.index("--dest") + 1])
         wanted = Path(command[command.index("--requirement") + 1]).read_text()
-        self.asked.append(" ".join(command))
+        self.commands.append(" ".join(command))
         project, digest = wanted.split()[0], wanted.split("sha256:")[1].strip()
         name, version = project.replace("-", "_").split("==")
         wheel = self.index / f"{name}-{version}-py3-none-any.whl"
@@ -64,7 +64,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_wheels_are_due_when_the_module_would_change_or_refuse_them(run_module: Run, host: Host) -> None:
+def test_wheels_are_due_when_the_module_would_change_them(run_module: Run, host: Host) -> None:
     wheel = host.add(13, "9.12.0.46")
     assert [cudnn_apply.is_due([wheel]), cudnn_apply.is_due([])] == [True, False]
     run_module(cudnn_wheels, wheels=[wheel])
@@ -73,7 +73,7 @@ def test_wheels_are_due_when_the_module_would_change_or_refuse_them(run_module: 
     assert cudnn_apply.is_due([wheel]) is True
 
 
-def test_what_a_receipt_names_is_on_the_disk(run_module: Run, host: Host, synced: Callable[[Path], bool]) -> None:
+def test_files_of_a_receipt_are_on_the_disk(run_module: Run, host: Host, synced: Callable[[Path], bool]) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
     base = host.root / "opt/cudnn"
     trees = [path for path in base.rglob("*") if not path.is_symlink()]
@@ -129,11 +129,11 @@ def test_a_new_version_replaces_the_old_one(run_module: Run, host: Host) -> None
 def test_another_default_needs_no_download(run_module: Run, host: Host) -> None:
     wheels = [host.add(13, "9.12.0.46"), host.add(12, "9.12.0.46")]
     run_module(cudnn_wheels, wheels=wheels)
-    host.asked.clear()
+    host.commands.clear()
 
     run_module(cudnn_wheels, wheels=wheels[::-1])
 
-    assert host.asked == []
+    assert host.commands == []
     assert leads(host, "/opt/cudnn/default") == "cuda12"
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_replaced(run_module: Run, host: Host) -> None:
     assert host.read("/usr/local/lib/../../../opt/cudnn/cuda13/lib/libcudnn.so.9") == "13 9.12.0.46 libcudnn.so.9"
 
 
-def test_a_wrong_checksum_leaves_what_was_there(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
+def test_a_wrong_checksum_changes_nothing(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
     before = snapshot(host.root)
 
@@ -170,16 +170,16 @@ def test_a_wheel_without_a_header_is_refused(run_module: Run, host: Host, snapsh
     assert snapshot(host.root) == before
 
 
-def test_somebody_else_s_library_is_in_the_way(run_module: Run, host: Host) -> None:
+def test_an_unmanaged_library_is_refused(run_module: Run, host: Host) -> None:
     (host.root / "usr/local/lib/libcudnn.so.8").write_text("theirs")
 
     result = run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")])
 
     assert "/usr/local/lib/libcudnn.so.8 is in the way" in result["msg"]
-    assert host.asked == []
+    assert host.commands == []
 
 
-def test_what_an_interrupted_run_left_goes(run_module: Run, host: Host) -> None:
+def test_leftovers_of_an_interrupted_run_are_removed(run_module: Run, host: Host) -> None:
     wheel = host.add(13, "9.12.0.46")
     run_module(cudnn_wheels, wheels=[wheel])
     (host.root / "opt/cudnn/.work/cuda13-9.20.0.48").mkdir(parents=True)
@@ -212,7 +212,7 @@ def put_theirs(host: Host) -> None:
 
 
 @pytest.mark.parametrize("installed", [False, True])
-def test_what_is_somebody_else_s_under_opt_cudnn_stays(
+def test_unmanaged_files_under_opt_cudnn_stay(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], installed: bool
 ) -> None:
     if installed:
@@ -231,7 +231,7 @@ def test_what_is_somebody_else_s_under_opt_cudnn_stays(
 
 
 @pytest.mark.parametrize("name", ["cuda13-9.12.0.46", "cuda13", "default"])
-def test_a_name_that_somebody_else_has_is_refused(
+def test_a_name_of_an_unmanaged_file_is_refused(
     run_module: Run, host: Host, snapshot: Callable[[Path], Any], name: str
 ) -> None:
     (host.root / "opt/cudnn" / name / "include").mkdir(parents=True)
@@ -257,7 +257,7 @@ def test_killed_removal_is_completed_by_the_next_run(
 
 
 @pytest.mark.parametrize("version", ["../../../etc", "9/1", ""])
-def test_what_is_no_version_is_no_path_either(run_module: Run, host: Host, version: str) -> None:
+def test_invalid_version_does_not_become_a_path(run_module: Run, host: Host, version: str) -> None:
     result = run_module(cudnn_wheels, wheels=[{"cuda": 13, "version": version, "sha256": ["00" * 32]}])
 
     assert "is no version of cuDNN" in result["msg"]
@@ -269,7 +269,7 @@ def test_check_mode_downloads_nothing(run_module: Run, host: Host, snapshot: Cal
     assert run_module(cudnn_wheels, check=True, wheels=[host.add(13, "9.12.0.46")])["changed"]
 
     assert snapshot(host.root) == before
-    assert host.asked == []
+    assert host.commands == []
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_check_mode_downloads_nothing(run_module: Run, host: Host, snapshot: Cal
 def test_pip_uses_the_index(run_module: Run, host: Host, index: str, options: str) -> None:
     run_module(cudnn_wheels, wheels=[host.add(13, "9.12.0.46")], index_url=index)
 
-    assert options in host.asked[0]
-    assert "--require-hashes" in host.asked[0]
-    assert ("--trusted-host" in host.asked[0]) == index.startswith("http:")
+    assert options in host.commands[0]
+    assert "--require-hashes" in host.commands[0]
+    assert ("--trusted-host" in host.commands[0]) == index.startswith("http:")

@@ -97,7 +97,7 @@ def test_a_wheel_of_the_user_s_own():
         ({"../../../x": {12: ["ab" * 32]}}, "../../../x is no version of cuDNN"),
     ],
 )
-def test_what_is_no_table_of_wheels_is_refused(wheels, message):
+def test_invalid_table_of_wheels_is_refused(wheels, message):
     with pytest.raises(ValueError, match=message):
         read_wheels(wheels)
 

@@ -67,7 +67,7 @@ def test_half_a_wheel_is_refused(tmp_path, names):
         unpack(wheel_of(tmp_path, *names), str(tmp_path / "tree"), 13, "9.12.0.46")
 
 
-def test_what_is_no_archive_is_refused(tmp_path):
+def test_invalid_archive_is_refused(tmp_path):
     (tmp_path / "x.whl").write_bytes(b"no archive")
     with pytest.raises(WheelError, match="no complete wheel"):
         unpack(str(tmp_path / "x.whl"), str(tmp_path / "tree"), 13, "9.12.0.46")

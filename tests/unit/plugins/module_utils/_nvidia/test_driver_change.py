@@ -143,7 +143,7 @@ def boot_what_does_not_load(machine: Machine, wanted: Change) -> None:
     host(machine).settle()
 
 
-def test_a_key_that_nobody_has_confirmed_takes_nothing_back(with_secure_boot: Machine) -> None:
+def test_an_unconfirmed_key_reverts_nothing(with_secure_boot: Machine) -> None:
     boot_what_does_not_load(with_secure_boot, change())
 
     assert host(with_secure_boot).version() == NEW
@@ -290,7 +290,7 @@ def test_without_a_gpu_there_is_nothing_to_wait_for(machine: Machine) -> None:
     assert host(machine).record.change is None
 
 
-def test_absent_restores_what_was_there_and_lifts_the_holds(with_old: Machine) -> None:
+def test_absent_restores_earlier_packages_and_removes_holds(with_old: Machine) -> None:
     before = dict(with_old.packages)
     host(with_old).change(change())
     host(with_old).hold([*PARTS])
@@ -303,7 +303,7 @@ def test_absent_restores_what_was_there_and_lifts_the_holds(with_old: Machine) -
     assert not (with_old.root / HOME.lstrip("/")).exists()
 
 
-def test_absent_leaves_what_came_newer_with_the_driver(with_old: Machine) -> None:
+def test_absent_keeps_packages_that_the_driver_upgraded(with_old: Machine) -> None:
     with_old.keep("libgcc-s1", "12")
     with_old.comes_along = {"libgcc-s1": "14"}
     host(with_old).change(change())
@@ -317,7 +317,7 @@ def test_absent_leaves_what_came_newer_with_the_driver(with_old: Machine) -> Non
     assert with_old.packages["libcuda1"] == f"{OLD}-1"
 
 
-def test_a_change_that_fails_takes_back_what_came_newer_with_it(with_old: Machine) -> None:
+def test_failed_change_reverts_packages_that_it_upgraded(with_old: Machine) -> None:
     with_old.keep("libgcc-s1", "12")
     with_old.comes_along = {"libgcc-s1": "14"}
     before = dict(with_old.packages)

@@ -71,7 +71,7 @@ def test_gpus_can_be_named_for_an_image() -> None:
     assert (plan.generations, plan.modules, plan.refused) == (["Maxwell"], "closed", False)
 
 
-def test_two_generations_get_what_serves_both() -> None:
+def test_two_generations_get_a_driver_for_both() -> None:
     plan = plan_driver(make_host("Ubuntu 24.04", ("GTX 1080 Ti", "RTX 4090")), {})
     assert (plan.branch, plan.modules, plan.refused) == (580, "closed", False)
 

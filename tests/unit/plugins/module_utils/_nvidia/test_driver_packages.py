@@ -12,7 +12,7 @@ from tests.unit.support.nvidia import hosts as gpu_hosts
 from tests.unit.support.nvidia.driver_requests import make_host, problems
 
 
-def test_the_repository_comes_with_what_adding_it_needs() -> None:
+def test_repository_is_planned_with_its_key_and_checksum() -> None:
     repository = plan_driver(make_host("Debian 13"), {}).repository
     assert repository["url"].endswith("/compute/cuda/repos/debian13")
     assert (repository["key"], repository["keyring_sha256"], repository["configured"]) == (
@@ -127,7 +127,7 @@ def test_a_driver_whose_repository_is_off_gets_it_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("lock", "headers"), [(True, []), (False, ["linux-headers-amd64"])])
-def test_what_is_not_locked_gets_the_headers_of_the_next_kernel(lock: bool, headers: list[str]) -> None:
+def test_unlocked_driver_gets_headers_of_the_next_kernel(lock: bool, headers: list[str]) -> None:
     offered = [{"version": "6.1.140-1", "origins": ["archive"]}]
     host = make_host("Debian 12", available={"linux-headers-amd64": offered})
     assert plan_driver(host, {"lock": lock}).headers == headers

@@ -105,7 +105,7 @@ def test_a_plan_is_within_what_the_gpus_and_the_branch_support(host: dict[str, A
 
 
 @given(HOSTS, REQUESTS)
-def test_what_is_asked_for_is_what_is_planned(host: dict[str, Any], request: dict[str, Any]) -> None:
+def test_the_plan_matches_the_request(host: dict[str, Any], request: dict[str, Any]) -> None:
     plan = plan_driver(host, request)
     for field in ("source", "branch", "modules", "scope"):
         if not plan.refused and request.get(field, "auto") != "auto":
@@ -144,7 +144,7 @@ def test_a_plan_that_is_carried_out_leaves_nothing_to_do(host: dict[str, Any], r
 def test_a_change_leaves_one_branch_and_one_source(
     host: dict[str, Any], before: dict[str, Any], now: dict[str, Any]
 ) -> None:
-    """Whatever driver was there, after the next plan only packages of the new one are, or such as apt replaces in place."""
+    """Check that after the next plan only packages of the new driver are installed, or such as apt replaces in place."""
     first = plan_driver(host, before)
     if first.refused:
         return

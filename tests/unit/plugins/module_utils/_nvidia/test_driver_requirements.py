@@ -82,7 +82,7 @@ def test_upgrade_to_a_kernel_with_a_known_build_failure(see: See, version: str, 
 
 
 @pytest.mark.parametrize(("password", "refused"), [("", True), ("1234567", True), ("correct horse", False)])
-def test_a_key_that_nobody_trusts_needs_a_password(see: See, password: str, refused: bool) -> None:
+def test_an_untrusted_key_needs_a_password(see: See, password: str, refused: bool) -> None:
     untrusted = {"state": "enabled", "certificate": "/var/lib/dkms/mok.pub", "enrolled": False, "pending": False}
     state = see("healthy_workstation", facts={"secure_boot": untrusted})
     assert state.plan.secure_boot == "enroll"

@@ -113,7 +113,7 @@ def test_a_refused_plan_has_no_transaction(see: See) -> None:
     assert change_of(state.facts, state.plan) is None
 
 
-def test_the_diff_has_what_apt_would_do(see: See) -> None:
+def test_the_diff_has_the_actions_of_apt(see: See) -> None:
     simulation = Simulation({"libcuda1": f"{NEW}-1", "nvidia-modprobe": f"{NEW}-1"}, ["nvidia-driver-pinning-580"])
     state = see("healthy_workstation", {"branch": "590"}, simulation=simulation)
     assert transaction_lines(state, change_of(state.facts, state.plan)) == {

@@ -64,7 +64,7 @@ def test_processes_that_hold_the_gpu(gather: Gather) -> None:
 @pytest.mark.parametrize(
     ("name", "card", "holder"), [("recorded_h100", "NVIDIA H100 80GB HBM3", 410), ("recorded_h200", "NVIDIA H200", 417)]
 )
-def test_a_recorded_machine_equals_what_nvidia_smi_said(gather: Gather, name: str, card: str, holder: int) -> None:
+def test_a_recorded_machine_equals_the_output_of_nvidia_smi(gather: Gather, name: str, card: str, holder: int) -> None:
     facts = gather(name)
 
     (gpu,) = facts["gpus"]
@@ -197,7 +197,7 @@ def test_empty_root_has_empty_facts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", gpu_hosts.NAMES)
-def test_every_record_says_what_of_it_was_recorded(name: str, tmp_path: Path) -> None:
+def test_every_record_states_which_values_were_recorded(name: str, tmp_path: Path) -> None:
     assert "ecorded" in (about := gpu_hosts.lay_out(name, tmp_path)["about"]) or "omposed" in about
 
 

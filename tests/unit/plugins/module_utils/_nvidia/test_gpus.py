@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus
 from tests.unit.support.nvidia.roots import Root
 
 
-def test_nvswitch_is_seen_before_any_driver(root: Root) -> None:
+def test_nvswitch_is_found_without_a_driver(root: Root) -> None:
     for name, value in {"vendor": "0x10de", "device": "0x22a3", "class": "0x068000"}.items():
         root.write(f"/sys/bus/pci/devices/0000:07:00.0/{name}", f"{value}\n")
     assert has_nvswitch(root.tree) is True

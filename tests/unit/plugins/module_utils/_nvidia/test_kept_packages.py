@@ -43,23 +43,23 @@ def uncached(with_old: Machine) -> Machine:
 
 def test_package_missing_in_the_cache_is_built_again(uncached: Machine) -> None:
     host(uncached).change(change())
-    kinds = {path: uncached.made[path][0] for path in uncached.files if path.startswith("/lib")}
+    kinds = {path: uncached.built[path][0] for path in uncached.files if path.startswith("/lib")}
     assert kinds == {
         **dict.fromkeys(("/lib", "/lib/systemd", "/lib/systemd/system"), "d"),
         "/lib/systemd/system/nvidia-persistenced.service": "-",
     }
     # A link of the package's own stays one, wherever it leads.
-    assert uncached.made["/usr/share/doc/libcuda1"] == "/etc"
+    assert uncached.built["/usr/share/doc/libcuda1"] == "/etc"
 
 
 def test_a_package_that_is_made_again_keeps_set_id_bits(uncached: Machine) -> None:
     host(uncached).change(change())
-    assert uncached.made["/bin/nvidia-modprobe"] == "-rwsr-xr-x"
+    assert uncached.built["/bin/nvidia-modprobe"] == "-rwsr-xr-x"
 
 
 def test_removed_configuration_file_is_not_in_the_built_package(uncached: Machine) -> None:
     host(uncached).change(change())
-    assert uncached.made["conffiles"] == "/etc/kept\n"
+    assert uncached.built["conffiles"] == "/etc/kept\n"
 
 
 def test_half_built_package_of_a_killed_run_goes(uncached: Machine) -> None:
@@ -86,7 +86,7 @@ def link(machine: Machine, path: Path) -> None:
     path.symlink_to(machine.root / "elsewhere")
 
 
-def test_kept_packages_are_for_root_alone(with_old: Machine) -> None:
+def test_only_root_reads_kept_packages(with_old: Machine) -> None:
     with_old.dies_after = 0
     with pytest.raises(KeyboardInterrupt):
         host(with_old).change(change())
@@ -107,7 +107,7 @@ def test_damaged_package_is_kept_again(with_old: Machine, damage: Callable[[Mach
 def test_a_download_that_was_cut_off_is_not_kept(uncached: Machine) -> None:
     uncached.write(f"/var/cache/apt/archives/libcuda1_{OLD}-1_amd64.deb", "")
     host(uncached).change(change())
-    assert "conffiles" in uncached.made
+    assert "conffiles" in uncached.built
 
 
 def unlink(machine: Machine, path: Path) -> None:

@@ -74,7 +74,7 @@ submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced-1' {
         ),
     ],
 )
-def test_what_grub_boots(root: Root, files: dict[str, str], expected: tuple[str, str]) -> None:
+def test_kernel_that_grub_boots(root: Root, files: dict[str, str], expected: tuple[str, str]) -> None:
     root.write("/boot/grub/grub.cfg", GRUB)
     for path, text in files.items():
         root.write(path, text)

@@ -91,7 +91,7 @@ Pinned packages:
 """
 
 
-def test_a_source_is_what_its_release_file_says() -> None:
+def test_a_source_is_identified_by_its_release_file() -> None:
     assert parse_sources(SOURCES, "bookworm") == {
         "https://mirror.example/nvidia/debian12/x86_64": "cuda_repository",
         "http://mirror.example/debian stable/non-free amd64": "archive",
@@ -147,7 +147,7 @@ def test_pins_identify_a_driver_without_source(pin: tuple[str, str, int], source
     assert package_source(packages, pins, run_installed=False, library="") == source
 
 
-def test_apt_is_asked_for_what_a_plan_may_want() -> None:
+def test_apt_is_queried_for_all_packages_of_a_plan() -> None:
     names = wanted_names(
         {"distribution": "Ubuntu"}, ["linux-image-generic-hwe-24.04", "nvidia-utils-570"], ["6.8.0-60-generic"]
     )

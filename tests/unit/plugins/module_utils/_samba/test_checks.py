@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests that are refused, each with the variable and what to do, and what there is to say of a host."""
+"""Requests that are refused, each with the variable and the remedy, and problems of a host."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba impor
 from tests.unit.plugins.module_utils._samba.test_config import REQUEST, SHARE
 
 DATA = {**SHARE, "path": "/data/sets", "valid_users": ["alice"]}
-ASKED: dict[str, Any] = {
+PARAMS: dict[str, Any] = {
     **REQUEST,
     "allowed_roots": ["/data", "/srv"],
     "discovery": "auto",
     "users": [{"name": "alice", "password": "x"}, {"name": "bob", "state": "absent"}],
     "shares": [DATA],
 }
-SEEN = plan.Facts(
+FACTS = plan.Facts(
     uids={"alice": 1000},
     groups=["ml"],
     real={"/data": "/data", "/srv": "/srv", "/data/sets": "/data/sets"},
@@ -29,7 +29,7 @@ SEEN = plan.Facts(
 
 
 def problems_of_request(**more: Any) -> list[str]:
-    found = list(plan.problems_of_request({**ASKED, **more}))
+    found = list(plan.problems_of_request({**PARAMS, **more}))
     assert all(text["ok"] is False and text["variable"].startswith("samba_") and text["remedy"] for text in found)
     return [f"{text['variable']}: {text['problem']}" for text in found]
 
@@ -38,9 +38,9 @@ def of_share(**more: Any) -> list[str]:
     return problems_of_request(shares=[{**DATA, **more}])
 
 
-def on_host(share: dict[str, Any] | None = None, option: dict[str, Any] | None = None, **seen: Any) -> list[str]:
-    params = {**ASKED, "shares": [{**DATA, **(share or {})}], **(option or {})}
-    return [text["problem"] for text in plan.problems_on_host(params, dataclasses.replace(SEEN, **seen))]
+def on_host(share: dict[str, Any] | None = None, option: dict[str, Any] | None = None, **facts: Any) -> list[str]:
+    params = {**PARAMS, "shares": [{**DATA, **(share or {})}], **(option or {})}
+    return [text["problem"] for text in plan.problems_on_host(params, dataclasses.replace(FACTS, **facts))]
 
 
 def test_valid_request_has_no_problems() -> None:
@@ -77,7 +77,7 @@ def test_valid_request_has_no_problems() -> None:
         ({"global_options": {"a = b": "1"}}, "which is no parameter"),
     ],
 )
-def test_a_server_that_nobody_should_run_is_refused(more: dict[str, Any], expected: str) -> None:
+def test_an_insecure_server_is_refused(more: dict[str, Any], expected: str) -> None:
     assert any(expected in text for text in problems_of_request(**more)), problems_of_request(**more)
 
 
@@ -117,7 +117,7 @@ def test_a_server_that_nobody_should_run_is_refused(more: dict[str, Any], expect
         ({"options": {"veto files": {"a": 1}}}, "not a line of text"),
     ],
 )
-def test_a_share_that_nobody_should_serve_is_refused(more: dict[str, Any], expected: str) -> None:
+def test_an_insecure_share_is_refused(more: dict[str, Any], expected: str) -> None:
     assert any(expected in text for text in of_share(**more)), of_share(**more)
 
 
@@ -131,7 +131,7 @@ def test_different_rights_for_one_directory_are_refused() -> None:
     assert problems_of_request(shares=[shares[0], {**DATA, "name": "other"}]) == []
 
 
-def test_who_may_write_and_not_enter_is_refused() -> None:
+def test_writer_who_cannot_enter_is_refused() -> None:
     users = [{"name": "alice", "password": "x"}, {"name": "carol", "password": "y"}]
     assert (
         "lets carol write, and not in"
@@ -157,10 +157,10 @@ def test_an_old_protocol_cannot_carry_a_share_that_is_encrypted() -> None:
     ],
 )
 def test_a_path_is_judged_by_where_it_leads(path: str, real: str, expected: str) -> None:
-    assert any(expected in text for text in on_host({"path": path}, real={**SEEN.real, path: real})), path
+    assert any(expected in text for text in on_host({"path": path}, real={**FACTS.real, path: real})), path
 
 
-def test_a_root_that_is_a_link_allows_what_lies_behind_it() -> None:
+def test_a_root_that_is_a_link_allows_its_target() -> None:
     real = {"/data": "/mnt/big", "/srv": "/srv", "/data/sets": "/mnt/big/sets"}
     assert on_host(real=real) == []
 
@@ -173,15 +173,15 @@ def test_directory_may_be_missing_only_with_its_disk() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("facts", "expected"),
     [
         ({"unknown": ["gost ok"]}, "would ignore: gost ok"),
         ({"open_settings": ["[data] guest ok = Yes"]}, "comes to `[data] guest ok = Yes`"),
         ({"refused": "ERROR: invalid value"}, "is refused by testparm: ERROR"),
     ],
 )
-def test_what_samba_says_of_the_configuration_is_refused(seen: dict[str, Any], expected: str) -> None:
-    assert expected in on_host(**seen)[0]
+def test_configuration_that_samba_rejects_is_refused(facts: dict[str, Any], expected: str) -> None:
+    assert expected in on_host(**facts)[0]
 
 
 def test_missing_vfs_module_is_refused_with_samba_installed() -> None:
@@ -190,7 +190,7 @@ def test_missing_vfs_module_is_refused_with_samba_installed() -> None:
     assert "fruit, streams_xattr" in on_host(option={"macos": True}, modules=["catia"])[0]
 
 
-def test_groups_and_owners_have_to_be_there() -> None:
+def test_missing_groups_and_owners_are_refused() -> None:
     assert "does not have: nobodies" in on_host({"valid_users": ["@nobodies"]})[0]
     assert "does not have: xl" in on_host({"group": "xl"})[0]
     assert "belong to carol" in on_host({"owner": "carol"})[0]
@@ -236,7 +236,7 @@ def test_shares_that_stand_elsewhere_are_refused(name: str) -> None:
 
 
 def test_trailing_backslash_and_blank_are_refused() -> None:
-    """Samba 4.17 and 4.22 make one value of the line and of the one below it, whatever that says."""
+    """Refuse it: Samba 4.17 and 4.22 join such a line with the line below it."""
     assert any("samba_server_string" in text for text in problems_of_request(server_string="C:\\ "))
     assert any("a comment that is not a line" in text for text in of_share(comment="C:\\ "))
     assert any("not a line of text" in text for text in of_share(options={"veto files": "a\\ "}))

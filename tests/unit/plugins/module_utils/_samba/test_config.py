@@ -57,7 +57,7 @@ def share(**more: Any) -> config.Section:
     return config.share_section(REQUEST, {**SHARE, **more}, "")
 
 
-def test_nobody_unnamed_gets_in_and_every_packet_is_signed() -> None:
+def test_guests_are_refused_and_every_packet_is_signed() -> None:
     section = config.global_section(REQUEST, [])
     assert section["server min protocol"] == "SMB3_11"
     assert section["server signing"] == "mandatory"
@@ -66,7 +66,7 @@ def test_nobody_unnamed_gets_in_and_every_packet_is_signed() -> None:
     assert section["hosts allow"] == "127.0.0.1 ::1"
 
 
-def test_without_networks_it_listens_on_loopback_alone() -> None:
+def test_samba_without_networks_listens_only_on_loopback() -> None:
     alone = config.listen_section(REQUEST)
     assert (alone["interfaces"], alone["bind interfaces only"]) == ("lo", "yes")
     open_to = config.listen_section({**REQUEST, "networks": ["10.0.0.0/8"], "port": 1445})
@@ -93,7 +93,7 @@ def test_share_admits_named_users_or_the_whole_list() -> None:
     assert share()["guest ok"] == "no"
 
 
-def test_the_mode_of_the_directory_goes_on_in_what_is_put_there() -> None:
+def test_new_files_get_the_mode_of_the_directory() -> None:
     section = share(group="ml", mode="2775", default_acl=True)
     assert (section["create mask"], section["directory mask"]) == ("0664", "2775")
     assert (section["force create mode"], section["force directory mode"]) == ("0660", "2770")
@@ -130,7 +130,7 @@ def test_values_of_options_are_written_as_samba_has_them() -> None:
     }
 
 
-def test_what_testparm_only_mentions_is_heard() -> None:
+def test_notes_of_testparm_are_reported() -> None:
     assert config.unknown_parameters(TYPOS) == ["srver sting", "gost ok"]
     assert config.unknown_parameters("Loaded services file OK.\n") == []
 

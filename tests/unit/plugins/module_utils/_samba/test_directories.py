@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba.direc
 
 ROOTS = State(0, 0, 0o755)
 SHARED = State(0, 100, 0o2775, directories.default_acl(0o2775))
-ASKED = Wanted(None, 100, 0o2775, True)
+WANTED = Wanted(None, 100, 0o2775, True)
 
 
 def test_default_acl_equals_that_of_setfacl() -> None:
@@ -23,9 +23,9 @@ def test_default_acl_equals_that_of_setfacl() -> None:
 
 
 def test_directory_is_changed_once() -> None:
-    first = directories.plan({"/d": ROOTS}, {"/d": ASKED}, {})
+    first = directories.plan({"/d": ROOTS}, {"/d": WANTED}, {})
     assert (first.states, first.record) == ({"/d": SHARED}, {"/d": Original(ROOTS)})
-    second = directories.plan({"/d": SHARED}, {"/d": ASKED}, first.record)
+    second = directories.plan({"/d": SHARED}, {"/d": WANTED}, first.record)
     assert (second.states, second.record) == ({}, first.record)
 
 
@@ -35,20 +35,20 @@ def test_removed_directory_gets_its_original_state() -> None:
 
 
 def test_default_acl_is_removed_with_its_option() -> None:
-    result = directories.plan({"/d": SHARED}, {"/d": ASKED._replace(default_acl=False)}, {"/d": Original(ROOTS)})
+    result = directories.plan({"/d": SHARED}, {"/d": WANTED._replace(default_acl=False)}, {"/d": Original(ROOTS)})
     assert result.states["/d"].acl == b""
     theirs = State(0, 0, 0o755, b"theirs")
     assert directories.plan({"/d": theirs}, {"/d": Wanted(gid=100)}, {}).states["/d"].acl == b"theirs"
 
 
 def test_correct_directory_is_neither_changed_nor_recorded() -> None:
-    result = directories.plan({"/d": SHARED}, {"/d": ASKED}, {})
+    result = directories.plan({"/d": SHARED}, {"/d": WANTED}, {})
     assert (result.states, result.record) == ({}, {})
 
 
 def test_directory_of_a_missing_disk_stays_on_record() -> None:
     record = {"/mnt/d": Original(ROOTS, "/mnt")}
-    assert directories.plan({}, {"/mnt/d": ASKED}, record) == directories.Plan({}, record)
+    assert directories.plan({}, {"/mnt/d": WANTED}, record) == directories.Plan({}, record)
     assert directories.plan({}, {}, record) == directories.Plan({}, record)
 
 
@@ -78,7 +78,7 @@ def test_a_directory_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> None:
-    """A user who can write above a share could make the role hand over the target of a link."""
+    """Use a link of a user who can write above a share: otherwise the role would hand over the target of the link."""
     theirs = tmp_path / "theirs"
     (theirs / "below").mkdir(parents=True, mode=0o755)
     (tmp_path / "share").symlink_to(theirs)

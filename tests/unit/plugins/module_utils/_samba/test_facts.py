@@ -46,7 +46,7 @@ def test_the_vfs_modules_that_samba_has(tree: host.Host) -> None:
     assert tree.vfs_modules("/usr/lib/*/samba/vfs") == {"fruit"}
 
 
-def test_who_is_connected_to_the_port(tree: host.Host) -> None:
+def test_clients_that_are_connected_to_the_port(tree: host.Host) -> None:
     assert tree.connected(445) == ["10.0.0.7"]
     assert tree.connected(1445) == []
 
@@ -78,7 +78,7 @@ def test_netbios_is_off_and_a_change_of_shares_is_a_reload() -> None:
 @pytest.mark.parametrize(
     ("connected", "allowed", "may"), [([], False, True), (["10.0.0.7"], False, False), (["10.0.0.7"], True, True)]
 )
-def test_a_restart_waits_for_who_is_connected(connected: list[str], allowed: bool, may: bool) -> None:
+def test_a_restart_waits_for_connected_clients(connected: list[str], allowed: bool, may: bool) -> None:
     assert of(connected=connected, allow_disruption=allowed)["units"][0]["may_restart"] is may
 
 
@@ -103,7 +103,7 @@ def test_absent_restores_the_units_of_the_host() -> None:
     assert of(state="absent", before=None) == {"stop": [], "units": []}
 
 
-def test_what_the_network_reaches() -> None:
+def test_ports_that_the_network_reaches() -> None:
     assert host.ports(445, False, False) == [{"port": 445, "protocol": "tcp"}]
     assert {(address["port"], address["protocol"]) for address in host.ports(445, True, True)} == {
         (445, "tcp"),

@@ -10,11 +10,11 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.users import Account
 
-from tests.unit.plugins.module_utils._samba.test_checks import ASKED, DATA, SEEN
+from tests.unit.plugins.module_utils._samba.test_checks import DATA, FACTS, PARAMS
 
 
-def by_id(**seen: Any) -> dict[str, tuple[str, str]]:
-    found = findings.findings(ASKED, dataclasses.replace(SEEN, **seen))
+def by_id(**facts: Any) -> dict[str, tuple[str, str]]:
+    found = findings.findings(PARAMS, dataclasses.replace(FACTS, **facts))
     return {entry["id"]: (entry["status"], entry["evidence"]) for entry in found}
 
 
@@ -33,7 +33,7 @@ def test_unmanaged_and_deleted_users_are_reported() -> None:
     assert by_id(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
 
 
-def test_nothing_passes_where_there_is_nothing() -> None:
+def test_findings_without_a_subject_are_skipped() -> None:
     assert by_id()["samba.disks"] == ("skip", "no share is on a disk of its own")
     assert by_id(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
 
@@ -49,7 +49,7 @@ def test_nothing_passes_where_there_is_nothing() -> None:
     ],
 )
 def test_read_only_share_is_reported(share: dict[str, Any], status: str, evidence: str) -> None:
-    found = findings.findings({**ASKED, "shares": [{**DATA, **share}]}, SEEN)
+    found = findings.findings({**PARAMS, "shares": [{**DATA, **share}]}, FACTS)
     (row,) = [entry for entry in found if entry["id"] == "samba.read_only"]
     assert (row["status"], evidence in row["evidence"]) == (status, True)
 
@@ -62,5 +62,5 @@ def test_unplanned_path_is_reported_in_check_mode() -> None:
 
 
 def test_older_protocol_is_reported() -> None:
-    found = findings.findings({**ASKED, "min_protocol": "SMB2_10"}, SEEN)
+    found = findings.findings({**PARAMS, "min_protocol": "SMB2_10"}, FACTS)
     assert ("samba.protocol", "warn") in [(entry["id"], entry["status"]) for entry in found]

@@ -32,7 +32,7 @@ def test_md4_answers_as_its_rfc(data: bytes, digest: str) -> None:
 
 
 @pytest.mark.parametrize(("password", "kept"), BY_SAMBA.items(), ids=range(len(BY_SAMBA)))
-def test_a_password_comes_to_what_samba_keeps(password: str, kept: str) -> None:
+def test_hash_of_a_password_equals_sambas(password: str, kept: str) -> None:
     assert nt_hash(password) == kept
 
 

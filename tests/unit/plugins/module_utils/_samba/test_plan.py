@@ -36,8 +36,8 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.asked: list[list[str]] = []
-        self.said = ""
+        self.commands: list[list[str]] = []
+        self.testparm_output = ""
         self.status = 0
         self.accounts = ""
         self.packages = ["samba"]
@@ -50,10 +50,10 @@ class Host:
         return place
 
     def run(self, command: list[str]) -> tuple[int, str, str]:
-        self.asked.append(command)
+        self.commands.append(command)
         if command[0].endswith("testparm"):
             self.tried = Path(command[-1]).read_text(encoding="utf-8")
-            return self.status, self.tried, self.said
+            return self.status, self.tried, self.testparm_output
         if command[0].endswith("pdbedit"):
             return 0, self.accounts, ""
         if command[0] == "dpkg-query":
@@ -103,23 +103,23 @@ def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host:
 
 
 def test_plan_contains_no_password_and_no_hash(plan: Run, host: Host) -> None:
-    said = json.dumps(plan())
-    assert "correct-horse" not in said and nt_hash("correct-horse") not in said.upper()
+    text = json.dumps(plan())
+    assert "correct-horse" not in text and nt_hash("correct-horse") not in text.upper()
 
 
 def test_common_word_as_password_does_not_mask_the_plan(plan: Run, host: Host) -> None:
-    """Ansible takes secrets out of results, and this one is the name of a share and of a directory."""
+    """Use the name of a share and of a directory as a password: Ansible removes secrets from results."""
     assert "[data]" in plan(users=[{"name": "alice", "password": "data"}])["smb_conf"]
 
 
-def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> None:
+def test_unchanged_users_need_no_run(plan: Run, host: Host) -> None:
     host.accounts = f"alice:1000:X:{nt_hash('correct-horse')}:[U          ]:LCT-0:\n"
     assert not plan()["users_due"]
     assert plan(users=[{"name": "alice", "password": "changed"}])["users_due"]
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "expected"),
+    ("status", "output", "expected"),
     [
         (
             0,
@@ -133,12 +133,14 @@ def test_users_who_are_as_they_should_be_need_no_run(plan: Run, host: Host) -> N
         ),
     ],
 )
-def test_what_testparm_says_is_refused(plan: Run, host: Host, status: int, said: str, expected: str) -> None:
-    host.status, host.said = status, said
+def test_configuration_that_testparm_rejects_is_refused(
+    plan: Run, host: Host, status: int, output: str, expected: str
+) -> None:
+    host.status, host.testparm_output = status, output
     assert expected in problems(plan())
 
 
-def test_what_is_wrong_by_itself_is_not_tried(plan: Run, host: Host) -> None:
+def test_invalid_request_is_not_tried_with_testparm(plan: Run, host: Host) -> None:
     assert "keeps for itself" in problems(plan(shares=[{"name": "global", "path": str(host.root / "data")}]))
     assert host.tried == ""
 
@@ -160,7 +162,7 @@ def test_a_disk_of_yesterday_is_still_waited_for(plan: Run, host: Host) -> None:
     assert plan(shares=[{"name": "data", "path": str(sets)}])["mounts"] == result["mounts"]
 
 
-def test_what_the_host_was_is_remembered_once(plan: Run, host: Host) -> None:
+def test_the_original_state_of_the_host_is_recorded_once(plan: Run, host: Host) -> None:
     first = plan()
     assert first["before_due"] and json.loads(first["before"])["units"]["smbd.service"]["active"]
     host.write("/var/lib/rigwright_samba/before.json", first["before"])

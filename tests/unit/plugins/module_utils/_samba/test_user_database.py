@@ -27,7 +27,7 @@ class Samba:
         self.record = root / "users.json"
         self.users: dict[str, list[Any]] = {}
         self.commands: list[list[str]] = []
-        self.words: list[str] = []
+        self.inputs: list[str] = []
         self.failing = ""
 
     def recorded(self) -> Any:
@@ -38,7 +38,7 @@ class Samba:
         if command[1:] == ["-L", "-w"]:
             return 0, "".join(self._line(user) for user in self.users), ""
         self.commands.append(command)
-        self.words.append(data or "")
+        self.inputs.append(data or "")
         if self.failing in command:
             raise OSError("the run is cut short")
         if "-x" in command:
@@ -91,7 +91,7 @@ ALICE = {"name": "alice", "password": 'it\'s %u "quoted" ü'}
 def test_password_is_passed_by_standard_input_only(users: Run, samba: Samba) -> None:
     result = users(ALICE)
     assert result["changes"] == ["alice: added"]
-    assert samba.words == [f"{ALICE['password']}\n" * 2]
+    assert samba.inputs == [f"{ALICE['password']}\n" * 2]
     assert ALICE["password"] not in str(samba.commands) + json.dumps(result, ensure_ascii=False)
     assert samba.recorded() == ["alice"]
 
@@ -121,7 +121,7 @@ def test_check_mode_reports_a_difference_and_changes_nothing(users: Run, samba: 
     assert users(ALICE)["changes"] == planned["changes"]
 
 
-def test_who_is_shut_out_stays_so_with_a_new_password(users: Run, samba: Samba) -> None:
+def test_a_disabled_user_stays_disabled_with_a_new_password(users: Run, samba: Samba) -> None:
     users({**ALICE, "enabled": False})
     assert samba.users["alice"][1] is False
     users({**ALICE, "enabled": False, "password": "other"})
@@ -155,7 +155,7 @@ def test_interrupted_run_leaves_new_users_on_record(users: Run, samba: Samba) ->
 
 
 @pytest.mark.parametrize(
-    ("listed", "words"),
+    ("listed", "message"),
     [
         ({"name": "root", "password": "x"}, "lets root in"),
         ({"name": "alice"}, "has no password for alice"),
@@ -164,10 +164,10 @@ def test_interrupted_run_leaves_new_users_on_record(users: Run, samba: Samba) ->
     ],
 )
 def test_a_list_that_cannot_be_is_refused_and_nothing_changes(
-    users: Run, samba: Samba, listed: dict[str, Any], words: str
+    users: Run, samba: Samba, listed: dict[str, Any], message: str
 ) -> None:
     result = users(listed)
-    assert result["failed"] and words in result["msg"]
+    assert result["failed"] and message in result["msg"]
     assert (samba.commands, samba.recorded()) == ([], None)
 
 

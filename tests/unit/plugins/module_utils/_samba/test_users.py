@@ -39,13 +39,13 @@ def test_accounts_of_pdbedit_are_parsed() -> None:
     assert parse_accounts("Failed to open the database\n") == {}
 
 
-def test_a_password_that_has_not_changed_is_left_alone() -> None:
+def test_an_unchanged_password_is_not_set() -> None:
     assert plan(accounts(), [alice()], ["alice"]).changes == []
     by_hash = {"name": "alice", "nt_hash": nt_hash("correct").lower()}
     assert plan(accounts(), [by_hash], ["alice"]).changes == []
 
 
-def test_one_that_has_changed_is_set_and_said_without_it() -> None:
+def test_changed_password_is_set_and_not_in_the_output() -> None:
     assert plan(accounts("other"), [alice()], ["alice"]).changes == ["alice: password changed"]
 
 
@@ -58,7 +58,7 @@ def test_one_that_has_changed_is_set_and_said_without_it() -> None:
         (True, True, []),
     ],
 )
-def test_a_user_is_let_in_and_shut_out(found: bool, options: bool, changes: list[str]) -> None:
+def test_a_user_is_enabled_and_disabled(found: bool, options: bool, changes: list[str]) -> None:
     assert plan(accounts(enabled=found), [alice(enabled=options)], ["alice"]).changes == changes
 
 
@@ -105,7 +105,7 @@ def test_capitals_make_no_other_user() -> None:
         ({"name": "alice:0", "password": "x"}, "no user name"),
     ],
 )
-def test_a_user_who_cannot_be_is_refused_with_what_to_do(user: dict[str, Any], expected: str) -> None:
+def test_an_invalid_user_is_refused_with_a_remedy(user: dict[str, Any], expected: str) -> None:
     (found,) = problems_of_request([user], UIDS)
     assert (found["ok"], found["variable"]) == (False, "samba_users")
     assert expected in found["problem"] and found["remedy"]

@@ -319,7 +319,7 @@ def test_a_key_is_refused(line, settings, why):
         ("User alice is not allowed to run sudo on ws.", "", True, False),
     ],
 )
-def test_sudo_grants_root_to_users_who_may_run_everything(rule, defaults, password, expected):
+def test_sudo_grants_root_to_users_with_all_commands(rule, defaults, password, expected):
     listing = f"Matching Defaults entries for alice on ws:\n{defaults}\n\nUser alice may run the following commands on ws:\n{rule}\n"
     assert grants_root(listing, password=password) is expected
 

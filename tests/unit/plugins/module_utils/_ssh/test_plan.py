@@ -76,7 +76,7 @@ def test_auto_refuses_passwords_once_the_right_users_have_keys(passwords, found,
     assert [entry for entry in lines if entry.startswith("PasswordAuthentication")] == ([line] if line else [])
 
 
-def test_sshd_must_listen_on_the_requested_endpoints_alone():
+def test_sshd_must_listen_only_on_the_requested_endpoints():
     everywhere = wanted_values(decide(request(), FACTS), FACTS.service, {"addressfamily": "any"})
     assert everywhere["listenaddress"] == {"0.0.0.0:22", "[::]:22"}
     without_ipv6 = wanted_values(decide(request(), FACTS), FACTS.service, {"addressfamily": "inet"})

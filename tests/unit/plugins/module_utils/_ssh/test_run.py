@@ -15,6 +15,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access 
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import DEFAULTS
 from ansible_collections.rigwright.workstation.plugins.modules import ssh_plan
 
+from tests.unit.support.plan import run_plan
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBTJx7xFBWaHrCx3Zk0oM/QtF1+81jIzscE+XAiJeHKd"
 HASH = "$y$j9T$salt$hash"
 UNITS = (
@@ -48,6 +50,8 @@ def run_command(args: list[str], **_options: Any) -> tuple[int, str, str]:
     """Run a fake sudo, systemctl, or sshd that knows Include, Match User, first values and accumulated ones."""
     if args[0] == "systemctl":
         return 0, FAIL2BAN if "fail2ban.service" in args else UNITS, ""
+    if args[0] == "dpkg-query":
+        return 1, "ii openssh-server\niF fail2ban\n", ""
     if args[0] == "sudo":
         return 0, MAY_BECOME_ROOT[args[-1]], ""
     user = args[args.index("-C") + 1].split(",")[0].partition("=")[2] if "-C" in args else ""
@@ -113,7 +117,13 @@ def plan(tmp_path: Path, etc: Path, monkeypatch: pytest.MonkeyPatch, run_module:
     for module in (decisions, checks, findings, trial):
         monkeypatch.setattr(module, "DROP_IN", str(etc / "sshd_config.d/00-rigwright.conf"))
     monkeypatch.setattr(decisions, "KEYS_FILE", ".ssh/authorized_keys")
-    return lambda **params: run_module(ssh_plan, **params)
+    monkeypatch.setattr(run, "sets_in_place", list)
+
+    def result(proof: str = "none", **options: Any) -> dict[str, Any]:
+        context = {"proof": proof, "packages": ["openssh-server", "fail2ban", "nftables"]}
+        return run_plan(run_module, ssh_plan, context, **options)
+
+    return result
 
 
 def refused(result: dict) -> dict[str, str]:
@@ -124,9 +134,35 @@ def test_a_configured_host_has_no_problems(plan):
     result = plan()
     assert result["requirements"] == []
     assert result["passwords_refused"] is True
-    assert result["fail2ban_idle"] is True
+    assert result["fail2ban_due"] is True
     assert "PasswordAuthentication no" in result["settings"]
     assert result["changed"] is False
+
+
+def test_packages_that_are_missing_or_half_configured_are_due(plan):
+    assert plan()["install"] == ["fail2ban", "nftables"]
+    assert plan(state="absent")["install"] == []
+
+
+def test_without_its_jail_fail2ban_is_not_due(plan):
+    assert plan(fail2ban=False)["fail2ban_due"] is False
+
+
+def test_groups_are_due_until_they_have_their_members(plan, monkeypatch):
+    groups = {"remote": ["alice"]}
+    monkeypatch.setattr(facts, "group_of_host", groups.get)
+    monkeypatch.setattr(facts, "members_of", lambda name: groups.get(name, []))
+    assert plan()["groups_due"] is False
+    for members, due in ([], False), (["alice"], False), (["alice", "bob"], True):
+        assert plan(allow_groups=[{"name": "remote", "members": members}])["groups_due"] is due
+    assert plan(allow_groups=[{"name": "other"}])["groups_due"] is True
+
+
+def test_removal_restarts_only_a_sshd_of_the_role(plan, monkeypatch):
+    assert plan(state="absent", ports=[0])["requirements"] == []
+    assert plan(state="absent")["units"] == []
+    monkeypatch.setattr(run, "sets_in_place", lambda: ["ssh"])
+    assert [unit["name"] for unit in plan(state="absent")["units"]] == ["ssh.service"]
 
 
 def test_an_administrator_needs_the_password_that_sudo_asks_for(plan, monkeypatch):

@@ -8,12 +8,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
 
 ENTRIES, _REFUSED = read_entries([{"serial": "A", "role": "data"}, {"serial": "B", "role": "cache"}])
-ASKED = {"mode": "directory", "path": "/data/cache/sets/", "group": "ml", "sources": ["/data/sets"], "quota": "80%"}
+REQUEST = {"mode": "directory", "path": "/data/cache/sets/", "group": "ml", "sources": ["/data/sets"], "quota": "80%"}
 
 
 def test_configuration_names_the_mount_of_the_cache() -> None:
-    assert list(cache.requirements(ASKED, ENTRIES)) == []
-    assert cache.configuration(ASKED, ENTRIES) == {
+    assert list(cache.requirements(REQUEST, ENTRIES)) == []
+    assert cache.configuration(REQUEST, ENTRIES) == {
         "cache": "/data/cache/sets",
         "mount": "/data/cache",
         "group": "ml",
@@ -23,7 +23,7 @@ def test_configuration_names_the_mount_of_the_cache() -> None:
     }
     assert [
         (directory.path, directory.owner, directory.group, oct(directory.mode))
-        for directory in cache.directories(ASKED)
+        for directory in cache.directories(REQUEST)
     ] == [
         ("/data/cache/sets", "root", "ml", "0o750"),
         ("/data/cache/sets/locks", "root", "ml", "0o3770"),
@@ -59,4 +59,4 @@ def test_other_modes_have_no_program(mode: str) -> None:
     ],
 )
 def test_bad_requests_are_refused(change: dict[str, Any], expected: str) -> None:
-    assert expected in "; ".join(row["problem"] for row in cache.requirements({**ASKED, **change}, ENTRIES))
+    assert expected in "; ".join(row["problem"] for row in cache.requirements({**REQUEST, **change}, ENTRIES))

@@ -44,7 +44,7 @@ def wrong(directory: Directory, size: int = 10**9, unknown: frozenset[tuple[int,
     return "; ".join(f"{row['problem']} -> {row['remedy']}" for row in found)
 
 
-def test_what_this_host_cannot_have_is_refused() -> None:
+def test_unsupported_directories_are_refused() -> None:
     assert "more than its disk, which has 1000000000 -> set a smaller one" in wrong(
         Directory("/data/x", quota=2 * 10**9)
     )
@@ -53,7 +53,7 @@ def test_what_this_host_cannot_have_is_refused() -> None:
     assert wrong(Directory("/data/x", quota=10**9)) == ""
 
 
-def test_people_who_are_not_there_are_refused() -> None:
+def test_missing_users_and_groups_are_refused() -> None:
     nobody = frozenset([(acl.USER, "bob"), (acl.GROUP, "ml")])
     output = wrong(Directory("/data/x", "bob", "ml"), unknown=nobody)
     assert "for the user bob, who is not there -> make the user first: `useradd bob`" in output

@@ -22,7 +22,7 @@ def test_a_disk_is_blank_when_its_first_and_last_mib_are(tmp_path: Path, begin: 
     assert disk_facts.blank(str(disk)) is blank
 
 
-def test_what_cannot_be_read_is_not_blank(tmp_path: Path) -> None:
+def test_an_unreadable_disk_is_not_blank(tmp_path: Path) -> None:
     assert disk_facts.blank(str(tmp_path / "missing")) is False
 
 

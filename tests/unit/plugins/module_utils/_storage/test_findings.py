@@ -58,7 +58,7 @@ def test_quotas_are_reported_where_declared() -> None:
     assert [row["status"] for row in quotas] == ["fail", "fail"]
 
 
-def test_nothing_passes_where_nothing_is_asked_for() -> None:
+def test_findings_without_a_request_are_skipped() -> None:
     assert findings.of_space({})["status"] == "skip"
     assert [row["status"] for row in findings.of_directories([], [], requested=False)] == ["skip"]
     assert [row["status"] for row in findings.of_directories([], [], requested=True)] == ["pass"]

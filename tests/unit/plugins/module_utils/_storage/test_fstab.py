@@ -43,7 +43,7 @@ def test_lines_are_read_as_the_system_reads_them() -> None:
 
 
 @given(st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable()))
-def test_a_mount_point_comes_back_as_it_was(name: str) -> None:
+def test_a_mount_point_is_restored_unchanged(name: str) -> None:
     (found,) = fstab.parse(fstab.line("UUID=1", f"/{name}", "ext4", ["noatime"], 2))
     assert found.target == (f"/{name}".rstrip("/") or "/")
 

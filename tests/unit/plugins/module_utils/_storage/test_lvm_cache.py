@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import lvm_cache as lvm
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
 
-ASKED = {"mode": "lvmcache", "vg": "data", "lv": "sets", "device": "/dev/disk/by-id/nvme-S", "size": "400G"}
+REQUEST = {"mode": "lvmcache", "vg": "data", "lv": "sets", "device": "/dev/disk/by-id/nvme-S", "size": "400G"}
 SSD = Disk(
     "/dev/nvme0n1", 10**12, ids=("nvme-S",), serial="S", names=frozenset(["/dev/nvme0n1", "/dev/disk/by-id/nvme-S"])
 )
@@ -32,7 +32,7 @@ def pv(vg: str, name: str = "/dev/nvme0n1") -> dict[str, str]:
 def plan(
     *lvs: dict[str, str], pvs: tuple[dict[str, str], ...] = (), disk: Disk = SSD, **change: Any
 ) -> tuple[str, list[str]]:
-    refused, commands = lvm.plan({**ASKED, **change}, report("lv", *lvs), report("pv", *pvs), [disk])
+    refused, commands = lvm.plan({**REQUEST, **change}, report("lv", *lvs), report("pv", *pvs), [disk])
     return "; ".join(row["problem"] for row in refused), [" ".join(command) for command in commands]
 
 
@@ -92,7 +92,7 @@ def test_only_an_empty_disk_becomes_a_cache(disk: Disk, expected: str) -> None:
         ((lv(),), {"device": "/dev/disk/by-id/nvme-X"}, "no disk of this host is called so"),
     ],
 )
-def test_what_is_there_otherwise_is_refused(lvs: Any, change: dict[str, Any], expected: str) -> None:
+def test_a_different_existing_cache_is_refused(lvs: Any, change: dict[str, Any], expected: str) -> None:
     assert expected in plan(*lvs, **change)[0]
     assert "belongs to the VG other" in plan(lv(), pvs=(pv("other"),))[0]
 
@@ -110,5 +110,5 @@ def test_what_is_there_otherwise_is_refused(lvs: Any, change: dict[str, Any], ex
     ],
 )
 def test_bad_requests_are_refused(change: dict[str, str], expected: str) -> None:
-    assert expected in "; ".join(row["problem"] for row in lvm.requirements({**ASKED, **change}))
-    assert list(lvm.requirements({**ASKED, "cache_mode": "writeback", "accept_loss": True})) == []
+    assert expected in "; ".join(row["problem"] for row in lvm.requirements({**REQUEST, **change}))
+    assert list(lvm.requirements({**REQUEST, "cache_mode": "writeback", "accept_loss": True})) == []

@@ -102,7 +102,7 @@ def test_matching_disk_is_taken_with_its_data() -> None:
 
 @pytest.mark.parametrize(("fs", "refused"), [("ext4", True), ("btrfs", False)])
 def test_disk_with_a_copy_of_its_uuid_is_refused(fs: str, refused: bool) -> None:
-    """Moved with dd to a larger disk: fstab cannot distinguish them. Disks of one Btrfs correctly have one id."""
+    """Copy it with dd to a larger disk: fstab cannot distinguish the two. Disks of one Btrfs correctly have one id."""
     devices = parted(content=Content(kind=fs, label="data", uuid="one", blank=False))
     for copy in (
         Disk("/dev/sdc", GB, uuid="one"),
@@ -360,7 +360,7 @@ def begun(**more: Any) -> dict[str, dict[str, Any]]:
         (parted(content=Content(kind="xfs", uuid="u", blank=False)), False),
     ],
 )
-def test_what_a_run_left_that_was_cut_short_is_completed(disk: Disk, table: bool) -> None:
+def test_an_interrupted_run_is_completed(disk: Disk, table: bool) -> None:
     making = bool(disk.partitions) and not disk.partitions[0].content.blank
     (work,) = plan(disk, record=begun(making=making)).works
     assert (work.make, work.table, work.wipe) == (True, table, False)
@@ -472,7 +472,7 @@ def test_write_needs_a_free_disk_that_is_empty_or_confirmed(
 
 
 @given(DISKS, ROWS, RECORDS)
-def test_what_was_done_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], record: dict[str, Any]) -> None:
+def test_a_finished_plan_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], record: dict[str, Any]) -> None:
     first = plan(disk, rows=[row], confirm=("B",), record=record)
     if first.requirements:
         return

@@ -145,7 +145,7 @@ def test_each_user_gets_directories_that_nobody_else_can_enter() -> None:
 @pytest.mark.parametrize(
     "name", ["HF_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR", "TORCH_HOME", "CONDA_PKGS_DIRS", "TMPDIR"]
 )
-def test_what_would_share_a_token_or_code_is_refused(name: str) -> None:
+def test_variable_that_would_share_a_token_or_code_is_refused(name: str) -> None:
     assert f"storage_environment has one {name} for all users" in directories([], {name: "/data/x"})[1]
 
 

@@ -234,14 +234,14 @@ def test_a_cache_whose_directory_is_a_link_is_refused(cached: Callable[..., dict
     assert "/cache/locks, and a part of it is a link" in cached()["msg"]
 
 
-def test_what_later_roles_need_to_know_is_returned(storage: Run) -> None:
+def test_facts_for_later_roles_are_returned(storage: Run) -> None:
     result = storage(check=True, disks=[DATA], directories=[{"path": "/data/x"}])
     (mount,) = result["mounts"]
     assert (mount["target"], mount["fstype"], mount["bytes"] > 0) == ("/data", "ext4", True)
     assert (result["unmounts"], result["directories"]) == ([], ["/data/x"])
 
 
-def test_check_mode_takes_groups_of_earlier_tasks_as_there(storage: Run) -> None:
+def test_check_mode_accepts_groups_of_earlier_tasks(storage: Run) -> None:
     request = {"disks": [DATA], "directories": [{"path": "/data/x", "group": "no-such-group"}]}
     planned = {"groups": ["no-such-group"]}
     assert "/data/x" in storage(check=True, planned=planned, **request)["directories"]

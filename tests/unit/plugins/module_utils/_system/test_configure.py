@@ -126,17 +126,17 @@ def test_a_unit_that_never_ran_is_stopped_and_disabled_again(configure: Run, ser
 
 def test_a_unit_is_stopped_before_its_files_change(configure: Run, service: FakeService) -> None:
     configure("good 1")
-    seen = []
+    contents = []
     real = service.systemctl
 
     def systemctl(verb: str, *names: str) -> tuple[int, str, str]:
         if verb == "stop":
-            seen.append(service.file.read_text())
+            contents.append(service.file.read_text())
         return real(verb, *names)
 
     service.systemctl = systemctl  # type: ignore[method-assign]
     result = configure("", absent=True, state="stopped", enabled=False)
-    assert (seen, service.file.exists(), service.enabled) == (["good 1"], False, False)
+    assert (contents, service.file.exists(), service.enabled) == (["good 1"], False, False)
     assert result["actions"] == {"x.service": ["stop", "disable"]}
 
 

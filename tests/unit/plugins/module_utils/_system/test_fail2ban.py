@@ -43,7 +43,7 @@ def test_a_wrong_entry_is_refused_and_named(options: dict[str, Any], variable: s
         {"fail2ban_ignoreip": ["192.0.2.9", "192.0.2.0/24", "2001:db8::/32", "laptop.example.org"]},
     ],
 )
-def test_what_fail2ban_reads_is_not_refused(options: dict[str, Any]) -> None:
+def test_options_that_fail2ban_reads_are_accepted(options: dict[str, Any]) -> None:
     assert refused(**options) == {}
 
 

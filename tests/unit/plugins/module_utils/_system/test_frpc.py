@@ -110,7 +110,7 @@ def test_without_a_login_the_reason_is_in_the_journal(info, frpc):
     assert result["proxies"] == {"ssh": "not started"}
 
 
-def test_a_login_that_failed_before_one_that_went_well_is_past(info, frpc):
+def test_a_failed_login_before_a_successful_one_is_ignored(info, frpc):
     assert info(frpc({}), NO_LOGIN + LOGGED_IN, proxies=["ssh"])["error"] == ""
 
 
@@ -133,7 +133,7 @@ def test_waiting_service_answers_one_of_the_probes(info, frpc, service, monkeypa
     quiet: list[socket.socket] = []
 
     def answer(peer: socket.socket) -> None:
-        """Not before it is asked; the first connection hears no question."""
+        """Send an answer only after a request; the first connection gets none."""
         if not quiet:
             quiet.append(peer)
             return

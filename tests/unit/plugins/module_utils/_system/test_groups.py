@@ -31,7 +31,9 @@ def group(name: str, *members: str, append: bool = True, state: str = "present")
         (None, group("lab", state="absent"), None),
     ],
 )
-def test_who_should_belong(current: list[str] | None, requested: dict[str, Any], wanted: list[str] | None) -> None:
+def test_users_who_should_be_members(
+    current: list[str] | None, requested: dict[str, Any], wanted: list[str] | None
+) -> None:
     assert plan({"lab": current}, [requested]) == {"lab": wanted}
 
 

@@ -53,7 +53,7 @@ def test_a_tcp_socket_waits_in_listen() -> None:
     assert parse_table("tcp", TCP) == [ssh, dashboard]
 
 
-def test_tcp6_has_four_words_an_address() -> None:
+def test_tcp6_address_has_four_groups_of_32_bits() -> None:
     assert parse_table("tcp", TCP6) == [Socket("tcp", "::", 22, 1204), Socket("tcp", "2001:db8::1", 7000, 1205)]
 
 

@@ -29,7 +29,7 @@ def test_file_systems_with_data_of_their_own() -> None:
     assert mounts.holds_data(Mount("/", fstype="overlay"))
 
 
-def test_a_mount_that_another_hides_is_not_seen() -> None:
+def test_a_hidden_mount_is_ignored() -> None:
     hidden = MOUNTINFO + "60 33 8:49 / /mnt/nas rw - ext4 /dev/sdd1 rw\n"
     (nas,) = [mount for mount in mounts.parse_mountinfo(hidden) if mount.target == "/mnt/nas"]
     assert nas.source == "/dev/sdd1"
@@ -42,12 +42,12 @@ def test_mounted_files_are_no_directories(tmp_path: Path) -> None:
     assert [mount.directory for mount in mounts.read_mounts(str(tmp_path / "mountinfo"))] == [True, False]
 
 
-def test_a_server_that_is_dead_is_not_asked_what_it_has(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_not_queried(tmp_path: Path) -> None:
     (tmp_path / "mountinfo").write_text(f"38 28 0:60 / {tmp_path}/gone rw - nfs4 nas:/export rw\n")
     assert [mount.directory for mount in mounts.read_mounts(str(tmp_path / "mountinfo"))] == [True]
 
 
-def test_of_a_btrfs_the_subvolume_is_known() -> None:
+def test_the_subvolume_of_a_btrfs_is_read() -> None:
     line = "28 1 0:30 /@home/www /srv rw - btrfs /dev/sda2 rw,ssd,subvolid=257,subvol=/@home\n"
     assert mounts.parse_mountinfo(line)[0].subvolume == "/@home"
 

@@ -170,7 +170,7 @@ def test_only_the_verbs_that_are_needed(wanted, now, restart_for, reload_for, ve
         pytest.param(Watched("missing", 0.0), {"/a": "old"}, ["/a"], id="removed"),
     ],
 )
-def test_what_a_unit_has_loaded_is_compared_with_what_is_there(now, loaded, expected):
+def test_loaded_files_of_a_unit_are_compared_with_the_disk(now, loaded, expected):
     assert stale(RUNNING, {"/a": now}, loaded) == expected
 
 
@@ -184,7 +184,7 @@ def test_what_a_unit_has_loaded_is_compared_with_what_is_there(now, loaded, expe
         (["/etc/frp", "/etc/frp/frps.toml.d/a", "/etc/frp/conf.d2"], []),
     ],
 )
-def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
+def test_changes_of_check_mode_count_as_changed(coming, expected):
     watched = {"/etc/frp/frps.toml": Watched("same", 900.0), "/etc/frp/conf.d": Watched("same", 900.0)}
     loaded = {path: entry.digest for path, entry in watched.items()}
     assert stale(RUNNING, watched, loaded, coming) == expected
@@ -197,7 +197,7 @@ def test_what_check_mode_left_undone_counts_as_changed(coming, expected):
         pytest.param({}, {"/b": "new"}, id="still judged by its time"),
     ],
 )
-def test_what_was_held_back_is_not_noted_as_loaded(loaded, noted):
+def test_a_postponed_file_is_not_recorded_as_loaded(loaded, noted):
     watched = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
     assert note(watched, loaded, held_back=["/a"]) == noted
     assert stale(RUNNING, watched, noted) == ["/a"]

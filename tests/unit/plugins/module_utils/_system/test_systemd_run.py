@@ -200,7 +200,7 @@ def test_outside_check_mode_only_the_files_count(run, files):
 
 
 @pytest.mark.parametrize("changed", [0, 1], ids=["restart", "reload"])
-def test_what_a_unit_knows_already_is_noted_and_leads_to_nothing(run, files, systemd, changed):
+def test_already_loaded_file_is_recorded_without_a_restart(run, files, systemd, changed):
     systemd.started = time.time() - 3600
     files[changed].write_text("2\n")
     noted = [str(file) for file in files]

@@ -42,7 +42,7 @@ def test_a_host_without_a_desktop_cannot_serve_its_own():
     assert problems(request(desktop="host"), XFCE) == {}
 
 
-def test_an_old_xrdp_cannot_close_one_direction_alone():
+def test_an_old_xrdp_cannot_close_a_single_direction():
     facts = dataclasses.replace(FRESH, packaged={SESMAN_INI: "[Security]\nRestrictOutboundClipboard=false\n"})
     assert "only for both directions" in problems(request(clipboard_in=False), facts)["xrdp_clipboard_in"]
     assert problems(request(clipboard_in=False, clipboard_out=False), facts) == {}

@@ -50,6 +50,6 @@ def test_a_certificate_for_another_name_or_time_is_a_warning(certificate, status
 
 
 def test_users_with_it_as_their_primary_group_can_log_in():
-    """Both versions of xrdp, 0.9.21 and 0.10.1, read all groups of a user; the group itself lists only its other members."""
+    """Include primary groups: xrdp 0.9.21 and 0.10.1 read all groups of a user; the group itself lists only its other members."""
     found = dataclasses.replace(XFCE, primary_members=["bob"], users={"alice": "set", "bob": "set"})
     assert statuses(request(), found)["users"] == ("pass", "may log in: alice, bob")

@@ -94,7 +94,7 @@ def test_rdp_is_enabled_last_and_only_the_password_is_input() -> None:
         ({"enabled": False, "port": 3389}, ["RDP disabled", "port 3389"]),
     ],
 )
-def test_only_what_differs_is_set(change: dict[str, Any], changes: list[str]) -> None:
+def test_only_changed_settings_are_set(change: dict[str, Any], changes: list[str]) -> None:
     assert [command.change for command in remote.plan(RUNNING, replace(RUNNING, **change))] == changes
 
 

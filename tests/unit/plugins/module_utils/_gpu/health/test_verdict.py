@@ -223,7 +223,7 @@ def test_highest_authority_comes_first_among_equals() -> None:
     ]
 
 
-def test_the_gravest_reason_decides_wherever_it_comes_from() -> None:
+def test_the_most_severe_reason_decides_at_any_position() -> None:
     signs = card(counters__remapped_rows__failure=True, counters__recovery_action="reset")
     assert verdict(signs, 79, 13) == "REPLACE"
 

@@ -124,7 +124,7 @@ def test_xid_154_without_an_action_is_monitored() -> None:
 
 
 @pytest.mark.parametrize(("severity", "verdict"), [("Fatal   ", "RESET_GPU"), ("Nonfatal", "MONITOR")])
-def test_xid_of_nvlink_5_says_whether_it_is_fatal(severity: str, verdict: str) -> None:
+def test_xid_of_nvlink_5_states_if_it_is_fatal(severity: str, verdict: str) -> None:
     xid = log.parse_line(f"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  {severity} XC0 i0 Link 00 (0x021405c6 0x0)")
     assert xid and log.verdict_of(xid) == verdict
     assert log.verdict_of(Xid(149, "0009:01:00")) == "RESET_GPU"

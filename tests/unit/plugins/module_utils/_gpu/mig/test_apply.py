@@ -98,7 +98,7 @@ def failures(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def request_of(layout: list[dict[str, Any]] | None) -> Request:
-    """None stands for MIG switched off."""
+    """Return the request for a layout; None is MIG switched off."""
     return Request("disabled", allow_reset=True) if layout is None else on(*layout)
 
 
@@ -180,7 +180,7 @@ def test_migparted_c_layout_that_fails_half_way_is_restored(h200: Machine) -> No
 
 @pytest.mark.parametrize("status", ["IN_USE", "RESET_REQUIRED"])
 def test_migparted_f_failed_activation_is_no_success(h200: Machine, status: str) -> None:
-    """SUCCESS is what nvmlDeviceSetMigMode returns all the same."""
+    """Fail the activation: nvmlDeviceSetMigMode returns SUCCESS all the same."""
     h200.fail("nvmlDeviceSetMigMode", "SUCCESS", activation=status)
     with opened(h200) as device, pytest.raises(Failed) as failed:
         apply(device, plan(device.read(), Request("enabled")))
@@ -240,7 +240,7 @@ def test_gpu_lost_during_the_run_has_no_current_state(h200: Machine) -> None:
 
 
 def h200_calls_until_create(machine: Machine) -> int:
-    """Enough for the plan to be made, as measured by a failure that comes while it is read."""
+    """Return enough calls for the plan, as measured by a failure during its reads."""
     low = 0
     while True:
         low += 20
@@ -258,7 +258,7 @@ def h200_calls_until_create(machine: Machine) -> int:
 
 
 def test_trap_5_instance_with_an_invisible_process_is_restored(h200: Machine) -> None:
-    """Such as one that another container's process uses: NVML lists none, and destroying says IN_USE."""
+    """Use an instance with a process of another container: NVML lists none, and destroying returns IN_USE."""
     bring(h200, on("3g.71gb", "3g.71gb"))
     was = facts(h200)
     h200.fail("nvmlGpuInstanceDestroy", "IN_USE", skip=1)

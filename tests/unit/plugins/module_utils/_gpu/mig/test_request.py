@@ -53,7 +53,7 @@ def test_no_gpu_at_all_is_refused() -> None:
 
 
 def test_all_with_other_devices_is_refused() -> None:
-    """One of the two is a mistake, and a wrong name would not be noticed."""
+    """Refuse `all` next to a name: one of the two is a mistake, and nobody would notice a wrong name."""
     with pytest.raises(Refusal, match="`all` stands alone"):
         resolve(CARDS, PARAMS | {"devices": ["all", "GPU-typo"]})
 

@@ -119,7 +119,7 @@ def test_missing_percentage_is_set_to_100() -> None:
     assert percentage.set == "set_default_active_thread_percentage 100"
 
 
-def test_the_configuration_of_protocol_3_says_what_is_declared() -> None:
+def test_configuration_of_protocol_3_matches_the_request() -> None:
     read = tomllib.loads(files.configuration(THREE, 1001))
     server = read["servers"]["team_a"]
     assert read["schema_version"] == "1.0"
@@ -173,5 +173,5 @@ def test_limit_that_does_not_hold_fails_the_script(case: str, tmp_path: Path) ->
     [(files.SYSTEMD, "look at journalctl -u nvidia-mps@team.service"), (files.DIRECT, "look at control.log in $CUDA")],
 )
 def test_missing_answer_names_the_log(manager: str, place: str) -> None:
-    """Driver 580 writes nothing to control.log with -f."""
+    """Name the log: driver 580 writes nothing to control.log with -f."""
     assert place in files.script(TEAM, PROGRAM, manager)

@@ -11,7 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.run
 HOST = Host(lambda *_words: (0, "", ""), "none", "program", "/etc/nvidia-mps")
 
 
-def test_diff_has_the_environment_of_mps_alone() -> None:
+def test_diff_has_only_the_environment_of_mps() -> None:
     live = Live(environment={"CUDA_MPS_PIPE_DIRECTORY": "/run/team", "HOME": "/root"})
     shown = described(live, {"/etc/team.sh": "x\n", "/etc/gone": None})
     assert shown["environment"] == {"CUDA_MPS_PIPE_DIRECTORY": "/run/team"}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.filter.port_requirements import port_requirements
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.ports import port_requirements
 
 
 def listener(port: int, process: str | None, unit: str | None, protocol: str = "tcp") -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.modules import nvidia_container_toolkit_plan as plan_module
 
 from tests.unit.plugins.module_utils._docker.test_gpu_toolkit_facts import Host
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
 
@@ -25,12 +27,14 @@ REPOSITORY = {
     "key_url": "http://repo.example/gpgkey",
     "fingerprints": ["A" * 40],
 }
+CONTEXT = {"repository": REPOSITORY, "architecture": "amd64", "allow_disruption": False}
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path / "root")
     monkeypatch.setattr(facts, "ROOT", str(found.root))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(docker_api, "SOCKET", str(tmp_path / "no docker"))
     monkeypatch.setattr(facts, "open_url", lambda address, **_options: io.BytesIO(index(address)))
     monkeypatch.setattr(
@@ -56,7 +60,7 @@ def planned(run_module: Run, host: Host) -> Run:
             for name, version in host.packages.items()
         )
         host.write("/var/lib/dpkg/status", status)
-        return run_module(plan_module, **{"version": "1.20.1", "repository": REPOSITORY, **params})
+        return run_plan(run_module, plan_module, CONTEXT, **params)
 
     return run
 
@@ -86,9 +90,9 @@ def test_missing_package_files_are_due(planned: Run, host: Host) -> None:
     assert (result["package_files_due"], result["key"]) == (True, "")
 
 
-def test_a_damaged_record_ends_the_run(planned: Run, host: Host, run_module: Run) -> None:
+def test_a_damaged_record_ends_the_run(planned: Run, host: Host) -> None:
     host.write(toolkit.RECORD, "{")
-    assert "is damaged" in planned()["msg"]
+    assert f"{toolkit.RECORD}, which the role wrote itself, is damaged" in planned()["msg"]
 
 
 def test_absent_is_planned_from_the_record(planned: Run, host: Host) -> None:

@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use the mirrors as apt, pip and the clients of other services do, and return what was found."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible.module_utils.urls import fetch_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+Outcome = tuple[int, str, str]
+
+PIP = ("python3", "-I", "-m", "pip", "config", "--global", "get", "global.index-url")
+ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+
+
+def apt(status: int, fit: bool, states: t.Sequence[str]) -> Finding:
+    """Return the finding on ``apt-get update`` and the state of the mirrors."""
+    return finding(
+        "mirrors.apt",
+        "fail" if status != 0 else "pass" if fit else "warn",
+        f"apt-get update ended with status {status}; {'; '.join(states)}",
+        "correct mirrors_apt_urls, and run the role with `mirrors_recheck: true`",
+    )
+
+
+def sources(error: str) -> Finding:
+    """Return the finding on sources that are defined twice, from what ``apt-cache policy`` prints as errors."""
+    twice = [line for line in error.splitlines() if "configured multiple times" in line]
+    return finding(
+        "mirrors.sources",
+        "warn" if twice else "pass",
+        twice[0] if twice else "apt knows every source once",
+        "remove the second definition that apt names",
+    )
+
+
+def pip(outcome: Outcome, url: str) -> Finding:
+    """Return the finding on the index that pip uses."""
+    status, out, _err = outcome
+    index = out.rstrip("\r\n")
+    return finding(
+        "mirrors.pip",
+        "skip" if status != 0 else "pass" if index == url else "fail",
+        "pip is not installed" if status != 0 else f"its index is {index}",
+        "run the role again",
+    )
+
+
+def services(answers: t.Mapping[str, str]) -> Finding:
+    """Return the finding on the other services.
+
+    :param answers: why each address does not answer, empty if it does.
+    """
+    silent = [f"{url}: {reason}" for url, reason in answers.items() if reason]
+    return finding(
+        "mirrors.services",
+        "fail" if silent else "pass",
+        "; ".join(silent) or f"{', '.join(answers)} answer",
+        "choose another address for the service, or another profile",
+    )
+
+
+def ask(module: AnsibleModule, timeout: int, url: str) -> str:
+    """Ask for the head of a page; return why it does not come, empty if it does."""
+    _response, found = fetch_url(module, url, method="HEAD", timeout=timeout)
+    return "" if found["status"] == 200 else f"Status code was {found['status']} and not [200]: {found['msg']}"
+
+
+def findings(
+    run: t.Callable[..., Outcome],
+    ask: t.Callable[[str], str],
+    wanted: mirror_request.Services,
+    plan: t.Mapping[str, t.Any],
+) -> list[Finding]:
+    """Return the findings on each service that has a mirror."""
+    found = []
+    if wanted.apt_urls:
+        status = run(plan["update"], environ_update=ENVIRONMENT)[0]
+        error = run(["apt-cache", "policy"], environ_update=ENVIRONMENT)[2]
+        found += [apt(status, plan["fit"], plan["states"]), sources(error)]
+    if wanted.pip_url:
+        found.append(pip(run([*PIP], environ_update=ENVIRONMENT), wanted.pip_url))
+    endpoints = mirror_request.endpoints(wanted)
+    if endpoints:
+        found.append(services({url: ask(url) for url in endpoints}))
+    return found
+
+
+def verify(module: AnsibleModule, params: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
+    """Return the findings for the variables of the role."""
+    asking = functools.partial(ask, module, params["timeout"])
+    return findings(client_runner(module), asking, mirror_request.Services.of(params), plan)

@@ -1,0 +1,163 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use docker as its users do, and return what was found."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import DATA_ROOT
+
+Params = t.Mapping[str, t.Any]
+Outcome = tuple[int, str, str]
+
+# The image has the host's own `sleep`: nothing is downloaded, and nothing remains.
+CONTAINER = """\
+set -e -o pipefail
+name=rigwright-verify-$$
+trap '{ docker rm -f $name; docker rmi -f $name; } >&2' EXIT
+sleep=$(command -v sleep)
+tar --create --dereference "$sleep" $(ldd "$sleep" | grep -o '/[^ ]*') | docker import - $name >&2
+docker run --detach --name $name --publish 9 $name "$sleep" 60 >&2
+docker exec $name "$sleep" 0
+docker inspect $name
+"""
+INFO = ["docker", "info", "--format", "{{json .}}"]
+# A user outside of the group docker.
+STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "docker", "version"]
+ROOTLESS = 'DOCKER_HOST="unix:///run/user/$(id -u)/docker.sock" docker info --format "{{.SecurityOptions}}"'
+
+
+def shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def other_options(info: Params, wanted: Params, mirrors: t.Sequence[str]) -> list[str]:
+    """Return the options that dockerd has in another way than daemon.json.
+
+    :param info: the answer of dockerd.
+    :param mirrors: the mirrors of the request; without any, those of the host are not compared.
+    """
+    found = [mirror.rstrip("/") for mirror in (info.get("RegistryConfig") or {}).get("Mirrors") or []]
+    same = {
+        "live-restore": info.get("LiveRestoreEnabled", False) == wanted.get("live-restore", False),
+        "log-driver": info.get("LoggingDriver", "") == wanted.get("log-driver", "json-file"),
+        "data-root": info.get("DockerRootDir", "") == wanted.get("data-root", DATA_ROOT),
+        "registry-mirrors": not mirrors or found == [mirror.rstrip("/") for mirror in mirrors],
+    }
+    return [name for name, is_same in same.items() if not is_same]
+
+
+def published_address(container: Params) -> str:
+    """Return the address of the host on which a container's port 9 listens; empty without one."""
+    ports = (container.get("NetworkSettings") or {}).get("Ports") or {}
+    return str((ports.get("9/tcp") or [{}])[0].get("HostIp", ""))
+
+
+class Clients:
+    """The clients of docker on this host."""
+
+    def __init__(self, run: t.Callable[..., Outcome], request: Params, options: Params) -> None:
+        self.call = run
+        self.request = request
+        # Of daemon.json.
+        self.wanted = options
+        status, text, self.silence = self._run(INFO)
+        # Empty where docker does not answer.
+        self.info: Params = json.loads(text or "{}") if status == 0 else {}
+
+    def findings(self) -> list[Finding]:
+        rootless = [self.rootless()] if self.request["rootless_users"] and self.request["state"] == "present" else []
+        return [*rootless, *self.container(), self.options(), self.strangers(), self.storage()]
+
+    def _run(self, command: list[str]) -> Outcome:
+        # The variables are those of the scripts.
+        return self.call(command, environ_update={"LC_ALL": "C.UTF-8"}, expand_user_and_vars=False)
+
+    def container(self) -> list[Finding]:
+        """Run a container that publishes a port."""
+        status, text, error = self._run(["bash", "-c", CONTAINER])
+        container = json.loads(text)[0] if status == 0 else {}
+        address = published_address(container)
+        wanted = self.wanted.get("ip", "")
+        return [
+            finding(
+                "docker.run",
+                "pass" if status == 0 else "fail",
+                "a container ran" if status == 0 else error.strip()[-300:],
+                "check `journalctl -u docker`",
+            ),
+            finding(
+                "docker.published",
+                "skip" if not container else "pass" if address in (wanted, "") or not wanted else "fail",
+                f"a published port listens on {address}" if address else "no port was published",
+                "check `ip` in /etc/docker/daemon.json, and whether docker was restarted since",
+            ),
+        ]
+
+    def options(self) -> Finding:
+        """Check that dockerd has read daemon.json."""
+        others = other_options(self.info, self.wanted, self.request["registry_mirrors"]) if self.info else []
+        return finding(
+            "docker.options",
+            "fail" if others or not self.info else "pass",
+            f"docker does not answer: {self.silence.strip()}"
+            if not self.info
+            else f"in force differs: {', '.join(others)}"
+            if others
+            else f"docker {self.info.get('ServerVersion')} has the options of daemon.json",
+            "run the role again; `docker info` shows the options in force",
+        )
+
+    def strangers(self) -> Finding:
+        """Check that a user outside the group docker has no access."""
+        status, _text, error = self._run(STRANGER)
+        last = (error.strip().splitlines() or [""])[-1]
+        return finding(
+            "docker.strangers",
+            "pass" if status != 0 and "permission denied" in error else "fail",
+            "everybody on this host can use docker"
+            if status == 0
+            else f"a user outside the group gets: {shortened(last, 200)}",
+            "check `ls -l /run/docker.sock`: owner root, group docker, mode 0660",
+        )
+
+    def rootless(self) -> Finding:
+        """Check that each user of rootless docker has a docker without the rights of root."""
+        users = self.request["rootless_users"]
+        lacking = [
+            user
+            for user in users
+            if "name=rootless" not in self._run(["runuser", "-u", user, "--", "sh", "-c", ROOTLESS])[1]
+        ]
+        return finding(
+            "docker.rootless",
+            "fail" if lacking else "pass",
+            f"no docker of their own: {', '.join(lacking)}"
+            if lacking
+            else f"these have a docker of their own: {', '.join(users)}",
+            "as this user: `journalctl --user -u docker`",
+        )
+
+    def storage(self) -> Finding:
+        """Check that docker's data is on its disk."""
+        root = self.info.get("DockerRootDir", DATA_ROOT)
+        columns = ["--noheadings", "--output", "TARGET,FSTYPE,AVAIL"]
+        _status, text, _error = self._run(["findmnt", *columns, "--target", root])
+        fields = text.split()
+        on_root = fields[:1] == ["/"]
+        return finding(
+            "docker.storage",
+            "skip" if not self.info else "warn" if self.request["data_root"] and on_root else "pass",
+            f"data in {self.info.get('DockerRootDir', 'an unknown place')}, on {' '.join(fields)} free",
+            "mount the disk of docker_data_root: the data is on the root file system",
+        )
+
+
+def findings(run: t.Callable[..., Outcome], request: Params, plan: Params) -> list[Finding]:
+    """Return the findings of the plan and of the clients."""
+    return [*plan["findings"], *Clients(run, request, plan["options"]).findings()]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings from what apt, pip and the mirrors of other services answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_request import Services
+from ansible_collections.rigwright.workstation.plugins.modules import mirrors_verify
+
+A = "https://a.example/debian"
+INDEX = "https://a.example/simple"
+TWICE = (
+    "W: Target Packages (main/binary-amd64/Packages) is configured multiple times in /etc/apt/sources.list:1"
+    " and /etc/apt/sources.list.d/debian.sources:1"
+)
+PLAN = {"update": ["apt-get", "update"], "states": [f"{A}: fit"], "fit": True}
+ALL = Services((A,), INDEX, INDEX, "https://a.example/cloud", "https://hf.example")
+PAGES = [f"{INDEX}/pip/", "https://a.example/cloud/conda-forge/noarch/repodata.json", "https://hf.example"]
+
+
+@pytest.mark.parametrize(("status", "fit", "verdict"), [(0, True, "pass"), (0, False, "warn"), (100, True, "fail")])
+def test_update_of_apt(status: int, fit: bool, verdict: str) -> None:
+    found = mirror_verify.apt(status, fit, [f"{A}: fit", "https://b.example: dead: refused"])
+    assert (found["status"], found["evidence"]) == (
+        verdict,
+        f"apt-get update ended with status {status}; {A}: fit; https://b.example: dead: refused",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "shown"),
+    [
+        ("", "pass", "apt knows every source once"),
+        (f"W: other\n{TWICE}\n{TWICE.replace('main', 'contrib')}\n", "warn", TWICE),
+    ],
+)
+def test_sources_that_are_defined_twice(error: str, status: str, shown: str) -> None:
+    found = mirror_verify.sources(error)
+    assert (found["status"], found["evidence"]) == (status, shown)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "shown"),
+    [
+        ((0, f"{INDEX}\n", ""), "pass", f"its index is {INDEX}"),
+        ((0, "https://other.example/simple\n", ""), "fail", "its index is https://other.example/simple"),
+        ((1, "", "/usr/bin/python3: No module named pip\n"), "skip", "pip is not installed"),
+    ],
+)
+def test_index_of_pip(outcome: mirror_verify.Outcome, status: str, shown: str) -> None:
+    found = mirror_verify.pip(outcome, INDEX)
+    assert (found["status"], found["evidence"]) == (status, shown)
+
+
+def test_services_that_do_not_answer() -> None:
+    found = mirror_verify.services(dict.fromkeys(PAGES, ""))
+    assert (found["status"], found["evidence"]) == ("pass", f"{', '.join(PAGES)} answer")
+    found = mirror_verify.services({PAGES[0]: "", PAGES[1]: "refused", PAGES[2]: "not found"})
+    assert (found["status"], found["evidence"]) == ("fail", f"{PAGES[1]}: refused; {PAGES[2]}: not found")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"status": 200, "msg": "OK (0 bytes)"}, ""),
+        (
+            {"status": 404, "msg": "HTTP Error 404: Not Found"},
+            "Status code was 404 and not [200]: HTTP Error 404: Not Found",
+        ),
+        (
+            {"status": -1, "msg": "Request failed: <urlopen error [Errno 111] Connection refused>"},
+            "Status code was -1 and not [200]: Request failed: <urlopen error [Errno 111] Connection refused>",
+        ),
+    ],
+)
+def test_head_of_a_page(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], reason: str) -> None:
+    requests: list[dict[str, Any]] = []
+
+    def fetch(_module: object, url: str, **options: Any) -> tuple[None, dict[str, Any]]:
+        requests.append({"url": url, **options})
+        return None, answer
+
+    monkeypatch.setattr(mirror_verify, "fetch_url", fetch)
+    assert mirror_verify.ask(None, 3, PAGES[0]) == reason
+    assert requests == [{"url": PAGES[0], "method": "HEAD", "timeout": 3}]
+
+
+def test_only_services_with_a_mirror_are_used() -> None:
+    commands: list[str] = []
+
+    def run(command: list[str], **_options: Any) -> mirror_verify.Outcome:
+        commands.append(command[0])
+        return 0, f"{INDEX}\n", ""
+
+    found = mirror_verify.findings(run, lambda _url: "", ALL, PLAN)
+    assert {row["id"]: row["status"] for row in found} == {
+        f"mirrors.{name}": "pass" for name in ("apt", "sources", "pip", "services")
+    }
+    assert commands == ["apt-get", "apt-cache", "python3"]
+    assert mirror_verify.findings(run, lambda _url: "", Services((), "", "", "", ""), PLAN) == []
+
+
+def test_mirrors_are_asked_again_for_their_state_of_now(
+    run_module: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"profile": "none", "apt_urls": [A], "pip_url": "", "uv_url": "", "conda_url": "", "hf_endpoint": ""}
+    context = {"profiles": {"none": {}}, "archive": "debian"}
+    params: list[dict[str, Any]] = []
+
+    def plan_for(_module: object, request: dict[str, Any]) -> dict[str, Any]:
+        params.append(request)
+        return PLAN
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(mirrors_verify, "plan_for", plan_for)
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda *_arguments, **_options: (100, "", TWICE))
+
+    request = {**options, "timeout": 10, "check": False, "recheck": False}
+    found = run_module(mirrors_verify, request=request, context=context)["findings"]
+
+    assert (params[0]["check"], params[0]["recheck"]) == (True, True)
+    assert {row["id"]: row["status"] for row in found} == {"mirrors.apt": "fail", "mirrors.sources": "warn"}

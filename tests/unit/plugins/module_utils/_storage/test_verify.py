@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings from what findmnt, systemctl, logins and the dataset cache print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import findings
+
+STATUS = ["dataset-cache", "status"]
+DISKS = {"id": "storage.disks", "status": "pass", "evidence": "all there", "remedy": ""}
+REQUEST: dict[str, Any] = {
+    "findings": [DISKS],
+    "trim": True,
+    "container": False,
+    "cache_directory": "/scratch/cache",
+    "cache_status": STATUS,
+    "users": ["alice"],
+    "environment": {"HF_HOME": "/scratch/hf"},
+}
+OUTPUTS = {
+    "findmnt": (0, "Success, no errors or warnings detected\n", ""),
+    "systemctl": (0, "active\n", ""),
+    "dataset-cache": (0, "{}", ""),
+    "sh": (0, "", ""),
+    "systemd-analyze": (0, "Overall exposure level for dataset-cache-evict.service: 1.1 OK", ""),
+}
+
+
+def found(request: dict[str, Any], **outputs: tuple[int, str, str]) -> dict[str, dict[str, str]]:
+    answers = {**OUTPUTS, **{name.replace("_", "-"): output for name, output in outputs.items()}}
+    return {row["id"]: row for row in findings(lambda command, **_options: answers[command[0]], request)}
+
+
+def test_all_is_well() -> None:
+    assert {row["status"] for row in found(REQUEST).values()} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "identifier", "evidence"),
+    [
+        ({"findmnt": (1, "", "/data: unreachable\n")}, "storage.fstab", "/data: unreachable"),
+        ({"systemctl": (3, "inactive\n", "")}, "storage.trim", "fstrim.timer is inactive"),
+        ({"dataset_cache": (2, "", "no such group\n")}, "storage.cache", "no such group"),
+        ({"sh": (1, "", "")}, "storage.environment", "without HF_HOME: alice"),
+    ],
+)
+def test_what_is_wrong_fails(outputs: dict[str, Any], identifier: str, evidence: str) -> None:
+    row = found(REQUEST, **outputs)[identifier]
+    assert row["status"] == "fail" and evidence in row["evidence"] and row["remedy"]
+
+
+def test_what_nobody_asks_for_is_skipped() -> None:
+    request = {**REQUEST, "trim": False, "cache_directory": "", "environment": {}}
+    rows = found(request)
+    assert [rows[f"storage.{name}"]["status"] for name in ("trim", "cache", "environment")] == ["skip"] * 3
+    assert "storage.confinement" not in rows
+
+
+def test_a_missing_disk_explains_the_line_in_fstab() -> None:
+    disks = {**DISKS, "status": "fail", "remedy": "connect the disk"}
+    rows = found({**REQUEST, "findings": [disks]}, findmnt=(1, "", "x\n"))
+    assert rows["storage.fstab"]["remedy"] == "connect the disk"
