@@ -128,15 +128,15 @@ def test_password_of_frpc_is_that_of_the_role() -> None:
 
 
 def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    arguments: list[Any] = []
 
-    def look(_run: Any, *words: Any) -> frpc.Report:
-        asked.extend(words)
+    def look(_run: Any, *given: Any) -> frpc.Report:
+        arguments.extend(given)
         return frpc.Report("", {"ssh": ""}, {"laptop-ssh": ""})
 
     monkeypatch.setattr(frpc, "look", look)
     found = {row["id"]: (row["status"], row["evidence"]) for row in verify.client_findings(Programs(), CLIENT)}
-    assert asked == [
+    assert arguments == [
         7400,
         verify.admin_password("tower", "t" * 32),
         ["ssh"],
@@ -149,21 +149,25 @@ def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_refused_tunnels_are_named_with_the_reason() -> None:
-    seen = frpc.Report("", {"ssh": "", "open": "port not allowed"}, {"a-ssh": "", "a-web": "closed"})
-    services, visitors = verify.services_finding(CLIENT, seen), verify.visitors_finding(CLIENT, seen)
+    report = frpc.Report("", {"ssh": "", "open": "port not allowed"}, {"a-ssh": "", "a-web": "closed"})
+    services, visitors = verify.services_finding(CLIENT, report), verify.visitors_finding(CLIENT, report)
     assert (services["status"], services["evidence"]) == ("fail", "gateway.test did not accept open: port not allowed")
     assert (visitors["status"], visitors["evidence"]) == ("fail", "no way through a-web: closed")
 
 
 def test_frpc_that_does_not_answer_fails() -> None:
-    seen = frpc.Report("frpc answers with status 401", {"ssh": "not started"}, {})
-    found = verify.services_finding(CLIENT, seen)
+    report = frpc.Report("frpc answers with status 401", {"ssh": "not started"}, {})
+    found = verify.services_finding(CLIENT, report)
     assert (found["status"], found["evidence"]) == ("fail", "frpc answers with status 401")
 
 
 def test_client_without_tunnels_is_skipped() -> None:
-    empty, seen = {**CLIENT, "services": [], "visitors": []}, frpc.Report("", {}, {})
-    found = [verify.services_finding(empty, seen), verify.visitors_finding(empty, seen), verify.secrets_finding(empty)]
+    empty, report = {**CLIENT, "services": [], "visitors": []}, frpc.Report("", {}, {})
+    found = [
+        verify.services_finding(empty, report),
+        verify.visitors_finding(empty, report),
+        verify.secrets_finding(empty),
+    ]
     assert {(row["status"], row["evidence"]) for row in found} == {("skip", "none declared")}
 
 

@@ -133,11 +133,11 @@ def found_user(name: str) -> SimpleNamespace:
 
 @pytest.fixture
 def planned(run_module: Run, host: Host) -> Run:
-    """Return a function that plans a request; its words are options of the role or entries of the context."""
+    """Return a function that plans a request; its arguments are options of the role or entries of the context."""
 
-    def run_plan(**words: Any) -> dict[str, Any]:
-        context = {**CONTEXT, **{name: value for name, value in words.items() if name in CONTEXT}}
-        options = {**REQUEST, **{name: value for name, value in words.items() if name not in CONTEXT}}
+    def run_plan(**given: Any) -> dict[str, Any]:
+        context = {**CONTEXT, **{name: value for name, value in given.items() if name in CONTEXT}}
+        options = {**REQUEST, **{name: value for name, value in given.items() if name not in CONTEXT}}
         values = {"remote_desktop_backend" if name == "backend" else f"xrdp_{name}": options[name] for name in options}
         request, secrets = request_of("xrdp", options_of(str(ROOT / "roles/xrdp")), values)
         return run_module(xrdp_plan, request=request, context=context, secrets=json.dumps(secrets))
@@ -236,16 +236,16 @@ def test_port_of_another_program_is_refused(planned: Run, monkeypatch: pytest.Mo
 
 
 def test_steps_are_due_only_for_a_difference(planned: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     def is_due(_module: Any, **request: Any) -> bool:
-        asked.append(request)
+        requests.append(request)
         return True
 
     monkeypatch.setattr(certificate_run, "is_due", is_due)
     assert planned()["certificate_due"] is True
     assert planned(**GNOME)["certificate_due"] is True
-    assert asked == [
+    assert requests == [
         {"names": ["ws.example.org"], "directory": "/etc/xrdp/tls", "group": "xrdp"},
         {"names": ["ws.example.org"], "directory": "/etc/rigwright/remote_desktop", "group": "gnome-remote-desktop"},
     ]
