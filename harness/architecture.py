@@ -34,6 +34,7 @@ PACKAGES = {
     "_gpu": Package(4, "GPUs by NVML: state, health, modes, MIG, MPS, acceptance"),
     "_manifest": Package(4, "what a machine is, for its rebuild"),
     "_backup": Package(5, "restic jobs, drills, restores; the program `rigwright-backup`"),
+    "_frp": Package(5, "frp's server and client: checks, tunnels, what a running frpc reports"),
     "_xrdp": Package(5, "remote desktops: xrdp and GNOME Remote Desktop"),
     "_bare_metal": Package(6, "a machine rebuilt from its backup"),
 }

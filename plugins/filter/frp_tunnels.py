@@ -24,10 +24,6 @@ options:
     type: list
     elements: dict
     required: true
-  ports:
-    description: TCP ports of services that need not name theirs.
-    type: dict
-    default: {}
   secret_key:
     description: Secret of services and visitors that name none.
     type: str
@@ -53,53 +49,11 @@ _value:
 
 from typing import Any
 
-
-def frp_tunnels(
-    services: list[dict[str, Any]],
-    visitors: list[dict[str, Any]],
-    ports: dict[str, int] | None = None,
-    secret_key: str = "",
-    allow_users: list[str] | None = None,
-) -> dict[str, list[Any]]:
-    """Return the proxies and visitors of one client. A service without a port has port 0, which the role refuses."""
-    return {
-        "proxies": [_proxy(service, ports or {}, secret_key, allow_users or ["*"]) for service in services],
-        "visitors": [_visitor(visitor, secret_key) for visitor in visitors],
-    }
-
-
-def _proxy(service: dict[str, Any], ports: dict[str, int], secret_key: str, allow_users: list[str]) -> dict[str, Any]:
-    proxy = {
-        "name": service["name"],
-        "localIP": service.get("local_ip") or "127.0.0.1",
-        "localPort": int(service.get("local_port") or ports.get(service["name"], 0)),
-    }
-    if service.get("remote_port"):
-        proxy |= {"type": "tcp", "remotePort": int(service["remote_port"])}
-    else:
-        proxy |= {
-            "type": "stcp",
-            "secretKey": service.get("secret_key") or secret_key,
-            "allowUsers": service.get("allow_users") or allow_users,
-        }
-    return proxy | (service.get("extra") or {})
-
-
-def _visitor(visitor: dict[str, Any], secret_key: str) -> dict[str, Any]:
-    return {
-        # The name is this client's own; two services of the same name at two clients need two.
-        "name": f"{visitor['server_user']}-{visitor['server_name']}",
-        "type": "stcp",
-        "serverUser": visitor["server_user"],
-        "serverName": visitor["server_name"],
-        "secretKey": visitor.get("secret_key") or secret_key,
-        "bindAddr": visitor.get("bind_address") or "127.0.0.1",
-        "bindPort": int(visitor["bind_port"]),
-    } | (visitor.get("extra") or {})
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import tunnels
 
 
 class FilterModule:
     """Filters of this collection."""
 
     def filters(self) -> dict[str, Any]:
-        return {"frp_tunnels": frp_tunnels}
+        return {"frp_tunnels": tunnels}

@@ -146,28 +146,11 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.certificate_run import run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.certificate_run import SPEC, run
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "name": {"type": "str", "default": "server"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "names": {"type": "list", "elements": "str"},
-            "ca_common_name": {"type": "str", "default": "Private CA"},
-            "ca_days": {"type": "int", "default": 3650},
-            "days": {"type": "int", "default": 825},
-            "renew_days": {"type": "int", "default": 30},
-            "renew_ca": {"type": "bool", "default": False},
-            "owner": {"type": "str", "default": "root"},
-            "group": {"type": "str", "default": "root"},
-            "mode": {"type": "str", "default": "0640"},
-        },
-        required_if=[("state", "present", ("names",))],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=SPEC, required_if=[("state", "present", ("names",))], supports_check_mode=True)
     run(module)
 
 

@@ -33,6 +33,22 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 
+SPEC: dict[str, t.Any] = {
+    "directory": {"type": "path", "required": True},
+    "name": {"type": "str", "default": "server"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "names": {"type": "list", "elements": "str"},
+    "ca_common_name": {"type": "str", "default": "Private CA"},
+    "ca_days": {"type": "int", "default": 3650},
+    "days": {"type": "int", "default": 825},
+    "renew_days": {"type": "int", "default": 30},
+    "renew_ca": {"type": "bool", "default": False},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "str", "default": "0640"},
+}
+
+
 class Pair(t.NamedTuple):
     """The paths of a certificate and its key."""
 
@@ -59,9 +75,9 @@ class State(t.NamedTuple):
 class Authority:
     """The private CA in a directory, and the certificate that it signs."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+    def __init__(self, module: AnsibleModule, params: dict[str, t.Any]) -> None:
         self.module = module
-        self.params: dict[str, t.Any] = module.params
+        self.params = params
         self.now = datetime.datetime.now(datetime.timezone.utc)
         self.directory: str = self.params["directory"]
         # Unfinished files are written here, so that files in the directory itself are always complete.
@@ -343,6 +359,21 @@ def drop(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
     }
 
 
+def is_due(module: AnsibleModule, **request: t.Any) -> bool:
+    """Return whether ``tls_certificate`` would change something for this request, or say why it cannot. Changes nothing."""
+    authority = Authority(module, {**{name: option.get("default") for name, option in SPEC.items()}, **request})
+    if authority.params["state"] == "present" and not module.get_bin_path("openssl"):
+        # A package that the role is about to install may bring it.
+        return True
+    try:
+        if authority.params["state"] == "absent":
+            return bool(drop(authority, check_mode=True)["changed"])
+        check_request(authority.params)
+        return bool(keep(authority, check_mode=True)["changed"])
+    except (CertificateError, OSError):
+        return True
+
+
 def run(module: AnsibleModule) -> None:
     """Keep or remove the certificate and end the module."""
     with module_lock(module, "tls_certificate"):
@@ -350,7 +381,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def _run(module: AnsibleModule) -> None:
-    authority = Authority(module)
+    authority = Authority(module, module.params)
     try:
         if module.params["state"] == "absent":
             result = drop(authority, module.check_mode)

@@ -90,9 +90,9 @@ def password_kinds(shadow: str) -> dict[str, str]:
 class HostReader:
     """The host, read with files and programs."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+    def __init__(self, module: AnsibleModule, params: dict[str, t.Any]) -> None:
         self.module = module
-        self.params: dict[str, t.Any] = module.params
+        self.params = params
         # The files that config_files has replaced.
         self.replaced = Store("xrdp").load()
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban, ports, sandboxing
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import (
     checks,
     findings,
@@ -27,28 +29,34 @@ if t.TYPE_CHECKING:
 SESMAN_UNIT = "/usr/lib/systemd/system/xrdp-sesman.service"
 
 
-def run(module: AnsibleModule) -> dict[str, t.Any]:
-    """Return the plan of the module xrdp_plan."""
-    params = module.params
+# The unit of each backend.
+UNITS = {"xrdp": "xrdp.service", "gnome": xrdp_gnome.UNIT}
+
+
+def run(module: AnsibleModule, params: dict[str, t.Any], probe: bool = False) -> dict[str, t.Any]:
+    """Return the plan.
+
+    :param probe: whether to probe the server, as a client before the login.
+    """
     for name in ("ini_overrides", "sesman_overrides"):
         params[name] = texts(params[name])
     for name in ("session_env", "gnome_environment"):
         params[name] = texts({"": params[name]})[""]
-    host = HostReader(module)
+    host = HostReader(module, params)
     facts = host.read()
     decision = plan.decide(params, facts)
     account = "xrdp" if decision.backend == "xrdp" else gnome_remote_desktop.ACCOUNT
     facts = dataclasses.replace(facts, certificate=host.own_certificate(account))
     gnome = host.gnome(decision.backend)
     if decision.backend == "gnome":
-        return plan_gnome(params, host, facts, gnome, decision)
+        return plan_gnome(params, host, facts, gnome, decision, probe)
     requirements = checks.requirements(params, facts, decision) + xrdp_gnome.absence_problems(params, gnome)
     # A request with problems has no files.
     files = [] if requirements else plan.files(params, facts, decision)
     contents = {file["path"]: file["content"] for file in files}
     found = findings.findings(params, facts, decision)
     certificate, key = plan.certificate_paths(params)
-    if params["proof"]:
+    if probe:
         in_force = {path: read(path) == content for path, content in contents.items()}
         found += proof.findings(proof.ask(params["port"]), host.fingerprint(certificate), in_force)
     return {
@@ -60,6 +68,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "files": files,
         "listener": plan.listener(contents.get(plan.XRDP_INI, "")),
         "certificate": [certificate, key],
+        "certificate_due": is_certificate_due(host.module, params, facts, decision.backend),
         "groups": plan.groups(params, facts),
         "units": plan.units(params, facts, decision),
         "sessions": plan.open_sessions(facts),
@@ -67,8 +76,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "gnome_managed": gnome.managed,
         "shared_directory": "RuntimeDirectory=" in read(SESMAN_UNIT),
         "auth_log": facts.auth_log,
-        "fail2ban_idle": fail2ban.is_idle(host.module.run_command),
-        "requirements": requirements,
+        "fail2ban_due": params["fail2ban"] and fail2ban.is_idle(host.module.run_command),
+        "requirements": requirements + port_problems(params, facts, decision.backend),
         "findings": found,
     }
 
@@ -79,6 +88,7 @@ def plan_gnome(
     facts: plan.Facts,
     gnome: xrdp_gnome.Facts,
     decision: plan.Decision,
+    probe: bool,
 ) -> dict[str, t.Any]:
     """Return the plan where GNOME serves its own desktop. Changes of an earlier run for xrdp are undone."""
     absent = {**params, "state": "absent"}
@@ -92,7 +102,7 @@ def plan_gnome(
         requirements = requirements + checks.gnome_requirements(params, facts) + xrdp_gnome.problems(params, gnome)
         units += xrdp_gnome.units(params, gnome)
     found = findings.gnome_findings(params, facts, decision) + xrdp_gnome.findings(params, gnome)
-    if params["proof"]:
+    if probe:
         found += xrdp_gnome.proof_findings(
             params, gnome, proof.ask_gnome(params["port"]), host.fingerprint(certificate)
         )
@@ -105,6 +115,7 @@ def plan_gnome(
         "files": [],
         "listener": [],
         "certificate": [certificate, key],
+        "certificate_due": is_certificate_due(host.module, params, facts, decision.backend),
         "groups": plan.groups(absent, facts),
         "units": units,
         "sessions": list(gnome.sessions),
@@ -112,7 +123,37 @@ def plan_gnome(
         "gnome_managed": gnome.managed,
         "shared_directory": False,
         "auth_log": facts.auth_log,
-        "fail2ban_idle": fail2ban.is_idle(host.module.run_command),
-        "requirements": requirements,
+        "fail2ban_due": False,
+        "requirements": requirements + port_problems(params, facts, decision.backend),
         "findings": found,
     }
+
+
+def port_problems(params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> list[Problem]:
+    """Return the problems of the port. The other backend releases it where an earlier run has configured it."""
+    if params["state"] == "absent":
+        return []
+    released = UNITS.values() if facts.managed else ()
+    listeners = [row for row in params["listeners"] if row["unit"] not in released]
+    found = ports.port_requirements({"xrdp_port": params["port"]}, listeners, UNITS[backend])
+    return [row for row in found if not row["ok"]]
+
+
+def is_certificate_due(module: AnsibleModule, params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> bool:
+    """Return whether the certificate of the role has to be made, renewed or, for xrdp alone, removed."""
+    if params["state"] == "absent":
+        return facts.managed and certificate_run.is_due(module, state="absent", directory=plan.TLS)
+    if params["tls_cert"] or params["tls_cert_content"]:
+        return False
+    place = (
+        {"directory": plan.TLS, "group": "xrdp"}
+        if backend == "xrdp"
+        else {"directory": xrdp_gnome.TLS, "group": gnome_remote_desktop.ACCOUNT}
+    )
+    return certificate_run.is_due(module, names=params["tls_names"], **place)
+
+
+def verified(run_client: t.Callable[..., tuple[int, str, str]], planned: t.Mapping[str, t.Any]) -> list[Finding]:
+    """Return the findings of a plan that has probed the server, with that on the sandboxing of xrdp."""
+    confined = [sandboxing.check(run_client, "xrdp", [UNITS["xrdp"]])] if planned["backend"] == "xrdp" else []
+    return [*planned["findings"], *confined]

@@ -29,7 +29,7 @@ VARIABLES = {
     "ansible_become": False,
     "frp_client_server_address": "one",
     "frp_server_state": "present",
-    "__frp_server_requirements": [],
+    "__frp_server_plan": {"release_due": True},
 }
 FAIL = "- ansible.builtin.fail:\n  when: inventory_hostname == 'one' and broken | default('') == '{}'\n"
 LOOK = """\
@@ -38,7 +38,7 @@ LOOK = """\
     rigwright: {nvidia_gpus: "{{ gpus | default([]) }}", uid: 0}
 """
 GUARD = """\
-- rigwright.workstation.require: {that: "{{ __frp_client_requirements_own[:1] }}"}
+- rigwright.workstation.require: {that: "{{ __frp_client_requirements_others[:1] }}"}
 - ansible.builtin.debug: {msg: the client goes on}
 """
 
@@ -53,6 +53,7 @@ def site(run_plays, tmp_path):
         "mirrors/tasks/main.yml": FAIL.format("mirrors"),
         "ssh/tasks/main.yml": "[]",
         "frp_server/tasks/main.yml": None,
+        "frp_server/tasks/plan.yml": "[]",
         "frp_server/tasks/install.yml": FAIL.format("frp_server"),
         "frp_server/tasks/configure.yml": "[]",
         "frp_server/tasks/remove.yml": "[]",

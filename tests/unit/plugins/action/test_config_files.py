@@ -107,3 +107,23 @@ def test_secret_of_data_is_masked_however_a_check_prints_it(run_tasks, tmp_path)
         assert done.rc != 0 and "is refused by" in done.output
         for part in ("horse-battery", "LINEONESECRET11", "LINETWOSECRET22"):
             assert part not in done.output
+
+
+def test_secrets_of_frp_are_masked(run_tasks, tmp_path):
+    """Mask what a program prints of the files of frpc and frps: passwords, tokens, and their own further keys."""
+    secrets = {
+        "frpc.toml": {
+            "webServer": {"user": "admin", "password": "ADMINPASSWORD64"},
+            "extra": {"meta": "EXTRASECRET11"},
+        },
+        "tunnels.toml": {"proxies": [{"name": "ssh", "secretKey": "SERVICESECRET22"}], "visitors": []},
+        "token": "TOKENSECRET33",
+    }
+    for name, content in secrets.items():
+        source = {"content": content} if isinstance(content, str) else {"data": content}
+        files = [{"path": str(tmp_path / name), **source, "secret": True, "validate": 'sh -c "cat %s; exit 1"'}]
+        done = run_tasks([{"rigwright.workstation.config_files": {"name": "test", "files": files}}], "--check")
+        assert done.rc != 0 and "is refused by" in done.output
+        assert "********" in done.output
+        for word in ("ADMINPASSWORD64", "EXTRASECRET11", "SERVICESECRET22", "TOKENSECRET33"):
+            assert word not in done.output

@@ -13,6 +13,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +158,32 @@ def test_check_mode_predicts_and_changes_nothing(keep: Run, pki: Path) -> None:
     assert predicted["changed_paths"] == created["changed_paths"] == sorted(str(pki / name) for name in FILES)
     assert predicted["not_after"][:13] == created["not_after"][:13]
     assert predicted["diff"]["after"]["certificate"]["names"] == ["DNS:gateway.test", "IP:127.0.0.1"]
+
+
+def test_plan_knows_whether_the_certificate_is_due(keep: Run, pki: Path, snapshot: Snapshot) -> None:
+    runner = SimpleNamespace(run_command=run_openssl, get_bin_path=lambda _name, **_options: "openssl", warn=print)
+
+    def is_due(**changes: Any) -> bool:
+        return certificate_run.is_due(
+            runner, **{"directory": str(pki), "names": ["gateway.test", "127.0.0.1"], **changes}
+        )
+
+    assert is_due()
+    assert not is_due(state="absent")
+    keep()
+    before = snapshot(pki)
+    assert not is_due()
+    assert is_due(names=["other.test"])
+    assert is_due(names=["no name"]), "the module refuses it"
+    assert is_due(state="absent")
+    assert snapshot(pki) == before
+    runner.get_bin_path = lambda _name, **_options: None
+    assert is_due(), "a package may bring openssl"
+
+
+def run_openssl(command: list[str]) -> tuple[int, str, str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_changed_mode_is_put_right(keep: Run, pki: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import os
 import pwd
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     Store,
     Transaction,
@@ -24,17 +26,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import facts, gnome, grdctl, plan, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome_remote_desktop import Settings
 from ansible_collections.rigwright.workstation.plugins.modules import xrdp_plan
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
+
+from harness.sandbox.lab import ROOT
 
 Run = Callable[..., dict[str, Any]]
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/xrdp"
 INI = (FIXTURES / "debian13-xrdp.ini").read_text()
 SESMAN = (FIXTURES / "debian13-sesman.ini").read_text()
-REQUEST: dict[str, Any] = {
-    "users": ["alice"],
-    "tls_names": ["ws.example.org"],
+REQUEST: dict[str, Any] = {"users": ["alice"], "tls_names": ["ws.example.org"]}
+CONTEXT: dict[str, Any] = {
     "packages": ["xrdp", "xorgxrdp"],
     "desktops": {"xfce": {"packages": ["xfce4"], "command": "startxfce4"}},
+    "gnome_x11": True,
+    "gnome_environment": {},
+    "gnome_packages": [],
+    "gnome_login": True,
+    "listeners": [],
 }
 STATUS = """\
 Package: xrdp
@@ -124,7 +133,16 @@ def found_user(name: str) -> SimpleNamespace:
 
 @pytest.fixture
 def planned(run_module: Run, host: Host) -> Run:
-    return lambda **params: run_module(xrdp_plan, **{**REQUEST, **params})
+    """Return a function that plans a request; its arguments are options of the role or entries of the context."""
+
+    def run_plan(**given: Any) -> dict[str, Any]:
+        context = {**CONTEXT, **{name: value for name, value in given.items() if name in CONTEXT}}
+        options = {**REQUEST, **{name: value for name, value in given.items() if name not in CONTEXT}}
+        values = {"remote_desktop_backend" if name == "backend" else f"xrdp_{name}": options[name] for name in options}
+        request, secrets = request_of("xrdp", options_of(str(ROOT / "roles/xrdp")), values)
+        return run_module(xrdp_plan, request=request, context=context, secrets=json.dumps(secrets))
+
+    return run_plan
 
 
 def content(result: dict[str, Any], path: str) -> str:
@@ -202,6 +220,50 @@ def test_a_user_at_the_machine_is_a_warning(planned: Run, host: Host) -> None:
     )
     found = {finding["id"]: finding["evidence"] for finding in planned()["findings"]}
     assert found["xrdp.console"].startswith("alice is logged in")
+
+
+def test_port_of_another_program_is_refused(planned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = {"protocol": "tcp", "port": 3389, "unit": "other.service", "process": "other"}
+    own = {**taken, "unit": "xrdp.service", "process": "xrdp"}
+    former = {**taken, "unit": "gnome-remote-desktop.service", "process": "daemon"}
+    (problem,) = planned(listeners=[taken])["requirements"]
+    assert (problem["variable"], problem["problem"]) == ("xrdp_port", "wants port 3389, which is taken by other")
+    assert planned(listeners=[own])["requirements"] == []
+    assert planned(listeners=[taken], state="absent")["requirements"] == []
+    assert variables(planned(listeners=[former])) == ["xrdp_port"]
+    have_managed(monkeypatch, plan.DROP_IN)
+    assert planned(listeners=[former])["requirements"] == []
+
+
+def test_steps_are_due_only_for_a_difference(planned: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    requests: list[dict[str, Any]] = []
+
+    def is_due(_module: Any, **request: Any) -> bool:
+        requests.append(request)
+        return True
+
+    monkeypatch.setattr(certificate_run, "is_due", is_due)
+    assert planned()["certificate_due"] is True
+    assert planned(**GNOME)["certificate_due"] is True
+    assert requests == [
+        {"names": ["ws.example.org"], "directory": "/etc/xrdp/tls", "group": "xrdp"},
+        {"names": ["ws.example.org"], "directory": "/etc/rigwright/remote_desktop", "group": "gnome-remote-desktop"},
+    ]
+    cert, key = make_certificate(tmp_path)
+    assert planned(tls_cert_content=cert, tls_key_content=key)["certificate_due"] is False
+    assert planned(state="absent")["certificate_due"] is False
+    assert (planned()["fail2ban_due"], planned(fail2ban=True)["fail2ban_due"]) == (False, True)
+    assert planned(**GNOME, fail2ban=True)["fail2ban_due"] is False
+
+
+@pytest.mark.parametrize(("backend", "ids"), [("xrdp", ["xrdp.tls", "xrdp.confinement"]), ("gnome", ["xrdp.tls"])])
+def test_sandboxing_of_xrdp_is_verified(backend: str, ids: list[str]) -> None:
+    exposure = "Overall exposure level for xrdp.service: 2.1 OK"
+    found = run.verified(
+        lambda *_command, **_options: (0, exposure, ""), {"backend": backend, "findings": [{"id": "xrdp.tls"}]}
+    )
+    assert [row["id"] for row in found] == ids
+    assert {row["status"] for row in found[1:]} <= {"pass"}
 
 
 # --- GNOME's own remote login ---

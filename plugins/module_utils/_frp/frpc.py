@@ -18,10 +18,13 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
+UNIT = "frpc.service"
+# Of frpc's own interface.
+USER = "admin"
 PAUSE = 0.5
+TIMEOUT = 10.0
+# Longer than the ten seconds that frpc gives the server to answer, and the server the other client.
+SILENCE = 12.0
 # Seconds in which a service that speaks first does so, also through a slow tunnel: sshd would count a probe as a failed login.
 PATIENCE = 2
 # MS-SMB2 2.2.1.2 and 2.2.3 behind the length that 2.1 asks for: the dialects of a client that knows 2.0.2 alone.
@@ -141,33 +144,51 @@ def login_problem(journal: str) -> str:
     return f"no login at the server: {why}" if why else ""
 
 
-def gather(params: dict[str, t.Any]) -> tuple[str, dict[str, str]]:
+class Report(t.NamedTuple):
+    """What a running frpc reports.
+
+    ``error``: what keeps frpc as a whole from working. ``proxies``: for each an empty text when the server accepted it, or else why
+    it does not run. ``visitors``: for each an empty text when it reached the other end, or else why not.
+    """
+
+    error: str
+    proxies: dict[str, str]
+    visitors: dict[str, str]
+
+
+def gather(port: int, password: str, expected: t.Sequence[str], timeout: float) -> tuple[str, dict[str, str]]:
     """Return why frpc itself, and each proxy, does not run; wait for proxies that are still starting."""
-    end = time.monotonic() + params["timeout"]
+    end = time.monotonic() + timeout
     while True:
         try:
-            error, proxies = "", read_proxies(params["port"], params["user"], params["password"])
+            error, proxies = "", read_proxies(port, USER, password)
         except NoAnswer as problem:
             error, proxies = str(problem), {}
-        if not (error or undecided(params["proxies"], proxies)) or time.monotonic() > end:
-            return error, problems_of(params["proxies"], proxies)
+        if not (error or undecided(expected, proxies)) or time.monotonic() > end:
+            return error, problems_of(expected, proxies)
         time.sleep(PAUSE)
 
 
-def run(module: AnsibleModule) -> None:
-    """Read the state of frpc and end the module."""
-    params = module.params
-    with ThreadPoolExecutor(max_workers=len(params["visitors"]) + 1) as pool:
-        attempts = {
-            name: pool.submit(reach, place, params["timeout"], params["silence"])
-            for name, place in params["visitors"].items()
-        }
-        error, proxies = gather(params)
+def look(
+    run: t.Callable[..., tuple[int, str, str]],
+    port: int,
+    password: str,
+    expected: t.Sequence[str],
+    doors: t.Mapping[str, str],
+    timeout: float = TIMEOUT,
+    silence: float = SILENCE,
+) -> Report:
+    """Ask frpc for the expected proxies, and open a connection to each visitor's ``address:port``.
+
+    :param timeout: seconds to wait for proxies and visitors that were just configured.
+    :param silence: seconds after which an open connection counts as one to the other end, although no data arrived.
+    """
+    with ThreadPoolExecutor(max_workers=len(doors) + 1) as pool:
+        attempts = {name: pool.submit(reach, place, timeout, silence) for name, place in doors.items()}
+        error, proxies = gather(port, password, expected, timeout)
     visitors = {name: attempt.result() for name, attempt in attempts.items()}
     if error or any(proxies.values()) or any(visitors.values()):
-        _rc, journal, _err = module.run_command(
-            ["journalctl", f"--unit={params['unit']}", "--lines=200", "--no-pager", "--output=cat"]
-        )
+        _rc, journal, _err = run(["journalctl", f"--unit={UNIT}", "--lines=200", "--no-pager", "--output=cat"])
         error = error or login_problem(journal)
         visitors = {name: problem and (visitor_problem(journal, name) or problem) for name, problem in visitors.items()}
-    module.exit_json(changed=False, error=error, proxies=proxies, visitors=visitors)
+    return Report(error, proxies, visitors)

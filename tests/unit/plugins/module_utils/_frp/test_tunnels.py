@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.rigwright.workstation.plugins.filter.frp_tunnels import frp_tunnels
-
-PORTS = {"ssh": 22, "rdp": 3389}
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import tunnels
 
 
 def test_a_known_service_is_private_and_needs_only_its_name():
-    assert frp_tunnels([{"name": "ssh"}], [], ports=PORTS, secret_key="s" * 16)["proxies"] == [
+    assert tunnels([{"name": "ssh"}], [], secret_key="s" * 16)["proxies"] == [
         {
             "name": "ssh",
             "type": "stcp",
@@ -22,17 +20,17 @@ def test_a_known_service_is_private_and_needs_only_its_name():
 
 
 def test_a_public_port_has_no_secret():
-    (proxy,) = frp_tunnels([{"name": "web", "local_port": 8080, "remote_port": 6000}], [])["proxies"]
+    (proxy,) = tunnels([{"name": "web", "local_port": 8080, "remote_port": 6000}], [])["proxies"]
     assert proxy == {"name": "web", "type": "tcp", "localIP": "127.0.0.1", "localPort": 8080, "remotePort": 6000}
 
 
 def test_service_without_a_port_has_port_zero():
-    assert frp_tunnels([{"name": "web"}], [], ports=PORTS)["proxies"][0]["localPort"] == 0
+    assert tunnels([{"name": "web"}], [])["proxies"][0]["localPort"] == 0
 
 
 def test_visitor_listens_on_loopback():
     visitors = [{"server_name": "ssh", "server_user": "workstation", "bind_port": 6022}]
-    assert frp_tunnels([], visitors, secret_key="s" * 16)["visitors"] == [
+    assert tunnels([], visitors, secret_key="s" * 16)["visitors"] == [
         {
             "name": "workstation-ssh",
             "type": "stcp",
@@ -54,14 +52,14 @@ def test_options_without_a_value_are_null():
         "allow_users": None,
         "extra": None,
     }
-    (proxy,) = frp_tunnels([service], [], ports=PORTS, secret_key="s" * 16, allow_users=["laptop"])["proxies"]
+    (proxy,) = tunnels([service], [], secret_key="s" * 16, allow_users=["laptop"])["proxies"]
     assert (proxy["localPort"], proxy["secretKey"], proxy["allowUsers"]) == (22, "s" * 16, ["laptop"])
 
 
 def test_frpc_reads_all_that_is_returned():
-    assert set(frp_tunnels([{"name": "ssh"}], [], ports=PORTS)) == {"proxies", "visitors"}
+    assert set(tunnels([{"name": "ssh"}], [])) == {"proxies", "visitors"}
 
 
 def test_anything_else_of_frp_can_be_added():
     service = {"name": "ssh", "extra": {"transport": {"useCompression": True}}}
-    assert frp_tunnels([service], [], ports=PORTS)["proxies"][0]["transport"] == {"useCompression": True}
+    assert tunnels([service], [])["proxies"][0]["transport"] == {"useCompression": True}

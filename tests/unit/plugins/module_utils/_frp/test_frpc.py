@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import frpc as frpc_state
-from ansible_collections.rigwright.workstation.plugins.modules import frpc_info
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp import frpc as frpc_state
 
-JOURNAL = "journalctl --unit=frpc.service --lines=200 --no-pager --output=cat"
+JOURNAL = ["journalctl", "--unit=frpc.service", "--lines=200", "--no-pager", "--output=cat"]
 LOGGED_IN = "2026-11-21 14:49:59.635 [I] [client/service.go:331] [5f4e] login to server success, get run id [5f4e]\n"
 NO_LOGIN = (
     "2026-11-21 14:49:57.512 [W] [client/service.go:322] connect to server error: "
@@ -81,54 +81,56 @@ def service() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
         listener.close()
 
 
-@pytest.fixture
-def info(run_module):
-    def run(port: int, journal: str = "", **params: object):
-        defaults = {"user": "admin", "password": "right", "timeout": 0, "silence": 0.3}
-        return run_module(frpc_info, commands={JOURNAL: (0, journal, "")}, port=port, **{**defaults, **params})
+def info(port: int, journal: str = "", **options: Any) -> frpc_state.Report:
+    """Look at frpc on this port, with a journal."""
 
-    return run
+    def run(command: list[str]) -> tuple[int, str, str]:
+        assert command == JOURNAL
+        return 0, journal, ""
+
+    defaults = {"password": "right", "expected": [], "doors": {}, "timeout": 0, "silence": 0.3}
+    return frpc_state.look(run, port, **{**defaults, **options})
 
 
 def proxy(name: str, status: str = "running", err: str = "") -> dict[str, str]:
     return {"name": name, "type": "stcp", "status": status, "err": err, "local_addr": "127.0.0.1:22"}
 
 
-def test_accepted_proxies_have_nothing_to_say(info, frpc):
-    result = info(frpc({"stcp": [proxy("ssh")], "tcp": [proxy("web")]}), proxies=["ssh", "web"])
-    assert (result["error"], result["proxies"], result["changed"]) == ("", {"ssh": "", "web": ""}, False)
+def test_accepted_proxies_have_nothing_to_say(frpc):
+    result = info(frpc({"stcp": [proxy("ssh")], "tcp": [proxy("web")]}), expected=["ssh", "web"])
+    assert (result.error, result.proxies) == ("", {"ssh": "", "web": ""})
 
 
-def test_a_refused_proxy_is_named_with_the_servers_reason(info, frpc):
+def test_a_refused_proxy_is_named_with_the_servers_reason(frpc):
     port = frpc({"stcp": [proxy("ssh")], "tcp": [proxy("web", "start error", "port not allowed")]})
-    assert info(port, LOGGED_IN, proxies=["ssh", "web"])["proxies"] == {"ssh": "", "web": "port not allowed"}
+    assert info(port, LOGGED_IN, expected=["ssh", "web"]).proxies == {"ssh": "", "web": "port not allowed"}
 
 
-def test_without_a_login_the_reason_is_in_the_journal(info, frpc):
-    result = info(frpc({}), LOGGED_IN + NO_LOGIN, proxies=["ssh"])
-    assert result["error"] == "no login at the server: token in login doesn't match token from configuration"
-    assert result["proxies"] == {"ssh": "not started"}
+def test_without_a_login_the_reason_is_in_the_journal(frpc):
+    result = info(frpc({}), LOGGED_IN + NO_LOGIN, expected=["ssh"])
+    assert result.error == "no login at the server: token in login doesn't match token from configuration"
+    assert result.proxies == {"ssh": "not started"}
 
 
-def test_a_failed_login_before_a_successful_one_is_ignored(info, frpc):
-    assert info(frpc({}), NO_LOGIN + LOGGED_IN, proxies=["ssh"])["error"] == ""
+def test_a_failed_login_before_a_successful_one_is_ignored(frpc):
+    assert info(frpc({}), NO_LOGIN + LOGGED_IN, expected=["ssh"]).error == ""
 
 
-def test_a_frpc_that_is_not_there_and_a_wrong_password(info, frpc):
+def test_a_frpc_that_is_not_there_and_a_wrong_password(frpc):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    assert f"frpc does not answer on port {port}" in info(port)["error"]
-    assert info(frpc({}), password="wrong")["error"] == "frpc answers with status 401"
+    assert f"frpc does not answer on port {port}" in info(port).error
+    assert info(frpc({}), password="wrong").error == "frpc answers with status 401"
 
 
-def test_visitor_reaches_a_speaking_and_a_waiting_service(info, frpc, service):
+def test_visitor_reaches_a_speaking_and_a_waiting_service(frpc, service):
     open_ends: list[socket.socket] = []
     services = {"speaks": service(lambda peer: peer.sendall(b"SSH-2.0-x\r\n")), "waits": service(open_ends.append)}
-    assert info(frpc({}), visitors=services)["visitors"] == {"speaks": "", "waits": ""}
+    assert info(frpc({}), doors=services).visitors == {"speaks": "", "waits": ""}
 
 
 @pytest.mark.parametrize("opening", [b"HEAD / HTTP/", b"\x03\x00\x00\x13\x0e\xe0", b"\x00\x00\x00\x66\xfeSMB"])
-def test_waiting_service_answers_one_of_the_probes(info, frpc, service, monkeypatch, opening):
+def test_waiting_service_answers_one_of_the_probes(frpc, service, monkeypatch, opening):
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.2)
     quiet: list[socket.socket] = []
 
@@ -143,39 +145,39 @@ def test_waiting_service_answers_one_of_the_probes(info, frpc, service, monkeypa
                 peer.sendall(b"what it says")
 
     begun = time.monotonic()
-    assert info(frpc({}), visitors={"tower-web": service(answer)}, silence=60)["visitors"] == {"tower-web": ""}
+    assert info(frpc({}), doors={"tower-web": service(answer)}, silence=60).visitors == {"tower-web": ""}
     assert time.monotonic() - begun < 30, "nobody waited for the silence to end"
 
 
-def test_server_that_closes_during_probes_is_unreached(info, frpc, service, monkeypatch):
+def test_server_that_closes_during_probes_is_unreached(frpc, service, monkeypatch):
     """Close the connection late, as the server does after ten seconds if the other client's machine has lost its power."""
     monkeypatch.setattr(frpc_state, "PATIENCE", 0.1)
     services = {"tower-rdp": service(lambda peer: threading.Timer(0.5, peer.close).start())}
-    assert info(frpc({}), LOGGED_IN, visitors=services, silence=60)["visitors"] == {
+    assert info(frpc({}), LOGGED_IN, doors=services, silence=60).visitors == {
         "tower-rdp": "the connection is closed at once"
     }
 
 
-def test_closed_connection_of_a_visitor_is_unreached(info, frpc, service):
+def test_closed_connection_of_a_visitor_is_unreached(frpc, service):
     services = {"tower-ssh": service(socket.socket.close)}
-    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, visitors=services)["visitors"] == {
+    assert info(frpc({}), LOGGED_IN + NO_SUCH_SERVICE, doors=services).visitors == {
         "tower-ssh": "custom listener for [tower.ssh] doesn't exist"
     }
     closed = {"tower-ssh": "the connection is closed at once"}
-    assert info(frpc({}), LOGGED_IN, visitors=services)["visitors"] == closed
-    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, visitors=services)["visitors"] == closed
+    assert info(frpc({}), LOGGED_IN, doors=services).visitors == closed
+    assert info(frpc({}), LOGGED_IN + CLOSED_BEFORE_THE_ANSWER, doors=services).visitors == closed
 
 
-def test_a_visitor_that_does_not_listen(info, frpc):
+def test_a_visitor_that_does_not_listen(frpc):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         place = f"127.0.0.1:{closed.getsockname()[1]}"
-    assert info(frpc({}), visitors={"tower-ssh": place})["visitors"] == {"tower-ssh": "Connection refused"}
+    assert info(frpc({}), doors={"tower-ssh": place}).visitors == {"tower-ssh": "Connection refused"}
 
 
-def test_visitor_that_starts_later_is_reached(info, frpc, service):
+def test_visitor_that_starts_later_is_reached(frpc, service):
     def greet(peer):
         next(peers)(peer)
 
     peers = iter([socket.socket.close, lambda peer: peer.sendall(b"hello")])
     services = {"tower-web": service(greet)}
-    assert info(frpc({}), visitors=services, timeout=5)["visitors"] == {"tower-web": ""}
+    assert info(frpc({}), doors=services, timeout=5).visitors == {"tower-web": ""}
