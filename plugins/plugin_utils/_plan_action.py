@@ -42,13 +42,14 @@ class RoleAction(ActionBase):
 
         :raises Invalid: a variable does not fit the argument spec.
         """
+        role = self._role
         options = options_of(self._task._role._role_path)
         # Each variable by itself: one that cannot be templated is then named in the error.
         values = {name: self._templar.template(task_vars[name]) for name in options if name in task_vars}
-        request, secrets = request_of(self._role, options, values)
+        request, secrets = request_of(role, options, values)
         planned = self._templar.template(task_vars.get("__common_planned", {})) if self._task.check_mode else {}
         result: dict[str, Any] = self._execute_module(
-            module_name=f"rigwright.workstation.{self._role}_{kind}",
+            module_name=f"rigwright.workstation.{role}_{kind}",
             module_args={
                 "request": request,
                 "context": {**context, "planned": planned},
