@@ -16,8 +16,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 ALL = "all"
 ONE, TEAM, STRANGERS = "one", "team", "strangers"
 SMALL, SATURATING, MIXED = "small", "saturating", "mixed"
-USERS = (ONE, TEAM, STRANGERS)
-JOBS = (SMALL, SATURATING, MIXED)
 MIG, MPS, TIME_SLICING, EXCLUSIVE = "mig", "mps", "time_slicing", "exclusive"
 # MPS before Volta has no limits and no address spaces of its own (NVIDIA, Multi-Process Service, "Volta MPS").
 _VOLTA = (7, 0)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
@@ -15,13 +17,18 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode im
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as sharing_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import run as sharing_run
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of
 
 from harness.fakes import nvml as fake_nvml
 from harness.fakes.mps import fake_mps
 from harness.fakes.nvml import Machine
+from harness.sandbox.lab import ROOT
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
 SMALL = [{"profile": "1g.18gb", "count": 7}]
+CONTEXT = {"python": "nvidia-ml-py==13.0"}
+RECORD = "/etc/rigwright/gpu_sharing.json"
 
 
 @pytest.fixture
@@ -35,18 +42,48 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     for module in (sharing_run, gpu_mode, gpu_mig):
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(sharing_run, "ENVIRONMENT", str(tmp_path / "opt/rigwright/python"))
     monkeypatch.setattr(mode_run, "is_root", lambda: True)
-
     monkeypatch.setattr(AnsibleModule, "run_command", lambda *_arguments, **_options: (0, "", ""))
     return tmp_path
 
 
 @pytest.fixture
 def plan(run_module: Run, root: Path) -> Run:
-    def run(*gpus: dict[str, Any], **params: Any) -> dict[str, Any]:
-        return run_module(gpu_sharing_plan, gpus=list(gpus), **params)
+    def run(*gpus: dict[str, Any], **options: Any) -> dict[str, Any]:
+        return run_plan(run_module, gpu_sharing_plan, CONTEXT, gpus=list(gpus), **options)
 
     return run
+
+
+def write_record(root: Path, text: str) -> None:
+    """Write the record of an earlier run, as its set of files."""
+    for path, content in (
+        (RECORD, text),
+        ("/var/lib/rigwright/config_files/gpu_sharing/journal.json", "{}"),
+    ):
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+
+def test_options_of_cards_are_those_of_gpu_mode_and_gpu_mig() -> None:
+    card = options_of(str(ROOT / "roles/gpu_sharing"))["gpu_sharing_gpus"]["options"]
+
+    def typed(options: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: {
+                key: sorted(value) if key == "choices" else value for key, value in row.items() if key != "description"
+            }
+            for name, row in options.items()
+        }
+
+    assert typed({name: card[name] for name in mode_run.OPTIONS}) == typed(mode_run.OPTIONS)
+    documented = yaml.safe_load(gpu_mig.DOCUMENTATION)["options"]
+    assert typed(card["mig"]["options"]["layout"]["options"]) == typed(documented["layout"]["suboptions"])
+    for name, row in card["mig"]["options"].items():
+        assert row["type"] == documented[name]["type"]
+        assert set(row.get("choices", [])) <= set(documented[name].get("choices", []))
 
 
 def test_plan_writes_nothing_and_names_the_changes(plan: Run, machine: Machine) -> None:
@@ -131,15 +168,43 @@ def test_driver_mismatch_has_its_stable_name(plan: Run, machine: Machine) -> Non
     assert (found["nvml_error"], found["failed"]) == ("LIB_RM_VERSION_MISMATCH", True)
 
 
-def test_check_mode_without_the_binding_succeeds(plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cards_are_unknown_until_the_binding_is_installed(
+    plan: Run, root: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nvml, "pynvml", None)
     monkeypatch.setattr(nvml, "PYTHON", "/does/not/exist")
-    found = plan({"device": "all", "persistence": True}, check=True)
-    assert (found["known"], found["changed"]) == (False, False)
-    assert any("known once it is" in text for text in found["warnings"])
-    assert plan({"device": "all", "persistence": True})["failed"]
-    # Taken away already, by a run that was ended before its end.
-    assert plan()["known"] is False
+    row = {"device": "all", "persistence": True, "mps": [{"name": "vision"}]}
+    found = plan(row)
+    assert (found["known"], found["environment_due"], found["apply_due"]) == (False, True, False)
+    # The daemon starts after the installation.
+    assert (len(found["files_before"]), found["files"], found["warnings"]) == (1, [], [])
+    assert "known once it is" in plan(row, check=True)["warnings"][0]
+
+    monkeypatch.setattr(sharing_run, "environment_due", lambda *_arguments, **_options: False)
+    assert "NVML does not answer: install nvidia-ml-py" in plan(row)["msg"]
+
+
+def test_removal_without_the_binding_succeeds(
+    plan: Run, root: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plan after a removal that was ended before its end."""
+    monkeypatch.setattr(nvml, "pynvml", None)
+    monkeypatch.setattr(nvml, "PYTHON", "/does/not/exist")
+    write_record(root, '{"daemons": []}')
+    found = plan(state="absent")
+    assert (found["known"], found["apply_due"], found["environment_due"], found["record_due"]) == (
+        False,
+        False,
+        False,
+        True,
+    )
+    assert "nvidia-ml-py is not installed" in found["warnings"][0]
+
+
+def test_all_problems_of_the_list_are_returned(plan: Run, machine: Machine) -> None:
+    found = plan(limits=[{"slice": "user-1001.slice"}])
+    assert [row["variable"] for row in found["requirements"]] == ["gpu_sharing_gpus", "gpu_sharing_limits"]
+    assert (found["known"], found["apply_due"], found["environment_due"]) == (False, False, False)
 
 
 def test_mps_without_its_program_is_refused(plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,23 +216,37 @@ def test_mps_without_its_program_is_refused(plan: Run, machine: Machine, monkeyp
 def test_undeclared_daemons_of_the_record_are_absent(
     plan: Run, root: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = root / "etc/rigwright/gpu_sharing.json"
-    record.parent.mkdir(parents=True)
-    record.write_text('{"daemons": ["vision"]}')
+    write_record(root, '{"daemons": ["vision"]}')
     monkeypatch.setattr(
         AnsibleModule, "get_bin_path", lambda *_arguments, **_options: "/usr/bin/nvidia-cuda-mps-control"
     )
     found = plan({"device": "all", "users": "team"})
-    assert (found["mps"]["daemons"], found["mps"]["names"]) == ([{"name": "vision", "state": "absent"}], [])
-    record.write_text('{"daemons": ["vi')
+    assert found["mps"]["daemons"] == [{"name": "vision", "state": "absent"}]
+    assert found["files"][0]["content"] == '{\n  "daemons": []\n}\n'
+    assert plan({"device": "all"}, state="absent")["mps"]["daemons"] == [{"name": "vision", "state": "absent"}]
+    write_record(root, '{"daemons": ["vi')
     assert "gpu_sharing.json is damaged" in plan({"device": "all", "users": "team"})["msg"]
 
 
-def test_empty_request_succeeds_without_a_driver(plan: Run, machine: Machine) -> None:
+def test_removal_succeeds_without_a_driver(plan: Run, root: Path, machine: Machine) -> None:
+    write_record(root, '{"daemons": []}')
     machine.unload_driver()
-    found = plan()
+    found = plan(state="absent")
     assert (found["known"], found["mig"], found.get("failed")) == (False, [], None)
     assert any("DRIVER_NOT_LOADED" in text for text in found["warnings"])
+
+
+def test_removal_leaves_declarations_of_others(plan: Run, run_module: Run, root: Path, machine: Machine) -> None:
+    uuid = machine.gpus[1].uuid
+    run_module(gpu_mig, devices=[uuid], mode="enabled", layout=SMALL)
+    found = plan(state="absent")
+    assert (found["mig"], found["apply_due"], found["record_due"], found["warnings"]) == ([], False, False, [])
+
+    write_record(root, '{"daemons": []}')
+    found = plan(state="absent")
+    assert ([row["devices"] for row in found["mig"]], found["apply_due"]) == ([[uuid]], True)
+    # gpu_mode removes its declarations without a plan.
+    assert found["modes"] == {"changed": False, "gpus": []}
 
 
 def test_daemons_as_declared_are_unchanged(
@@ -184,8 +263,13 @@ def test_daemons_as_declared_are_unchanged(
         monkeypatch.setattr(sharing_facts, "SYSTEMD", "/does/not/exist")
         monkeypatch.setattr(sharing_run, "ROOT", str(tmp_path))
         rows: list[dict[str, Any]] = [{"device": "all", "mps": [{"name": "vision", "active_thread_percentage": 50}]}]
-        found = run_module(gpu_sharing_plan, gpus=rows)
-        assert (found["mps"]["changed"], found["mps"]["names"]) == (True, ["vision"])
+
+        def plan_rows() -> dict[str, Any]:
+            return run_plan(run_module, gpu_sharing_plan, CONTEXT, gpus=rows)
+
+        found = plan_rows()
+        assert (found["mps"]["changed"], found["apply_due"], found["files"]) == (True, True, [])
+        assert json.loads(found["files_before"][0]["content"]) == {"daemons": ["vision"]}
         assert found["mps"]["daemons"][0]["devices"] == uuids
 
         roots = {"pipe_root": places["PIPES"], "log_root": places["LOGS"], "config_root": places["CONFIGURATIONS"]}
@@ -196,7 +280,8 @@ def test_daemons_as_declared_are_unchanged(
             verify=False,
             **{k: str(v) for k, v in roots.items()},
         )
-        assert not run_module(gpu_sharing_plan, gpus=rows)["mps"]["changed"]
+        found = plan_rows()
+        assert (found["mps"]["changed"], found["apply_due"]) == (False, False)
 
         rows[0]["mps"][0]["active_thread_percentage"] = 40
-        assert run_module(gpu_sharing_plan, gpus=rows)["mps"]["changed"]
+        assert plan_rows()["mps"]["changed"]
