@@ -141,25 +141,12 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.release_run import run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.release_run import SPEC, run
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "user": {"type": "str"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "version": {"type": "str"},
-            "url": {"type": "str"},
-            "checksum": {"type": "str"},
-            "programs": {"type": "dict"},
-            "strip_components": {"type": "int", "default": 1},
-            "keep": {"type": "int", "default": 1},
-            "install_root": {"type": "path", "default": "/opt"},
-            "timeout": {"type": "int", "default": 30},
-            "retries": {"type": "int", "default": 3},
-        },
+        argument_spec=SPEC,
         required_if=[("state", "present", ("version", "url", "checksum", "programs"))],
         supports_check_mode=True,
     )

@@ -49,6 +49,22 @@ if t.TYPE_CHECKING:
 _RETRIED_ANSWERS = (408, 429)
 
 
+SPEC: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "user": {"type": "str"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "version": {"type": "str"},
+    "url": {"type": "str"},
+    "checksum": {"type": "str"},
+    "programs": {"type": "dict"},
+    "strip_components": {"type": "int", "default": 1},
+    "keep": {"type": "int", "default": 1},
+    "install_root": {"type": "path", "default": "/opt"},
+    "timeout": {"type": "int", "default": 30},
+    "retries": {"type": "int", "default": 3},
+}
+
+
 class Release:
     """A release on this host, as one user of it sees it."""
 
@@ -270,6 +286,16 @@ def describe(state: State) -> dict[str, t.Any]:
         "archives": state.archives,
         "leftovers of an interrupted run": state.leftovers,
     }
+
+
+def is_due(**request: t.Any) -> bool:
+    """Return whether ``release_archive`` would change something for this request, or say why it cannot. Changes nothing."""
+    try:
+        release = Release({**{name: option.get("default") for name, option in SPEC.items()}, **request})
+        current, others = release.read()
+        return release.plan(current, others) != current
+    except (ReleaseError, OSError):
+        return True
 
 
 def run(module: AnsibleModule) -> None:

@@ -119,6 +119,19 @@ def test_the_checked_archive_is_unpacked(host: Host, monkeypatch: pytest.MonkeyP
     assert host.says() == "frps 0.70.1"
 
 
+def test_plan_knows_whether_the_release_is_due(host: Host, snapshot: Snapshot) -> None:
+    params = host.params("0.70.1")
+    assert release_run.is_due(**params)
+    host.install("0.70.1")
+    before = snapshot(host.root)
+    assert not release_run.is_due(**params)
+    assert release_run.is_due(**host.params("0.71.0"))
+    assert release_run.is_due(**{**params, "checksum": ""}), "the module refuses it"
+    assert release_run.is_due(name="frp", user="frp_server", state="absent", install_root=str(host.opt))
+    assert not release_run.is_due(name="frp", user="frp_client", state="absent", install_root=str(host.opt))
+    assert snapshot(host.root) == before
+
+
 def test_files_of_a_record_are_on_the_disk(host: Host, synced: Callable[[Path], bool]) -> None:
     host.install("0.70.1")
     release = host.opt / "frp"
