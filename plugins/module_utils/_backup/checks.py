@@ -133,7 +133,7 @@ def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
             )
     command = request["notify_command"]
     # Other letters at its beginning mean something to systemd.
-    if command and not re.match(r"[/\w]", command[0]):
+    if command and not (re.match(r"[/\w]", command[0]) and kinds.is_program(command[0])):
         yield problem(
             "backup_notify_command", "begins with what is no program", "give a list of words, the program first"
         )
@@ -199,7 +199,7 @@ def job_problems(
     yield from retention_problems(wrong, retention_of(row, request))
     if row.get("host") and not _HOST.fullmatch(row["host"]):
         yield wrong(f"the host {row['host']!r}, which is no name of one", "use letters, digits, dots and -")
-    for kind in ("dumps", *kinds.HOOKS):
+    for kind in kinds.WITH_COMMANDS:
         for number, spec in enumerate(row.get(kind) or []):
             for program in spec.get("programs") or []:
                 if host.exposed.get(program):

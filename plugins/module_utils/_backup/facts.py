@@ -14,12 +14,14 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.coverage import links
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.hooks import WITH_COMMANDS, exposed
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.hooks import exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.location import Unfit, unfit
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RECORD, read_password
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.units import FOLDER
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import WITH_COMMANDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, release_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.release import is_program
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     Mount,
@@ -37,7 +39,7 @@ class Host:
 
     packages: t.AbstractSet[str] = frozenset()
     user_exists: bool = False
-    release_installed: bool = False
+    release_due: bool = False  # whether the release has to be installed or, if the request has none, removed
     calendar: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # why systemd rejects a schedule
     mounts: t.Sequence[Mount] = ()
     fstab: t.Sequence[str] = ()
@@ -69,6 +71,21 @@ class Host:
 def read_units(tree: Tree) -> list[str]:
     """Return the names of the role's unit files."""
     return [name for name in tree.names(FOLDER) if name.startswith("rigwright-backup-")]
+
+
+def read_release_due(request: t.Mapping[str, t.Any], tree: Tree) -> bool:
+    """Return whether the release has to be installed or removed; True for one that release_archive refuses."""
+    release: dict[str, t.Any] = {"name": "restic", "user": "backup", "install_root": tree.at("/opt"), "state": "absent"}
+    if request["state"] == "present" and request["version"]:
+        chosen = {name: request["release"][name] for name in ("version", "url", "checksum")}
+        programs = {tree.at(request["program"]): is_program(chosen["url"])}
+        release.update(chosen, state="present", programs=programs)
+    return release_run.is_due(**release)
+
+
+def read_installed(request: t.Mapping[str, t.Any], tree: Tree) -> Host:
+    """Read what the role installed."""
+    return Host(units=read_units(tree), release_due=read_release_due(request, tree))
 
 
 def read_outdated(run: Run, services: t.Sequence[str]) -> bool:
@@ -133,13 +150,13 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
         row["name"]: read_password(tree.at(row["password_file"])) for row in repositories if row["password_file"]
     }
     commands = [spec for job in jobs for kind in WITH_COMMANDS for spec in job.get(kind) or []]
-    installed = Host(units=read_units(tree))
+    installed = read_installed(request, tree)
     coming = {*(planned.get("directories") or []), *(row["target"] for row in planned.get("mounts") or [])}
     packages = parse_status(tree.text(STATUS))
     return Host(
         packages=frozenset(name for name, package in packages.items() if package.whole),
         user_exists=accounts.user(request["user"]) is not None,
-        release_installed=tree.exists("/opt/restic/.rigwright/backup.json"),
+        release_due=installed.release_due,
         calendar=ask_calendar(run, schedules),
         mounts=with_planned(read_mounts(tree.at("/proc/self/mountinfo")), planned),
         fstab=parse_fstab(tree.text("/etc/fstab")),

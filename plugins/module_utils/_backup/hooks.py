@@ -21,7 +21,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_to_others
 
 FILE = "commands.json"
-WITH_COMMANDS = ("dumps", *kinds.HOOKS)
 _INTERPRETER = re.compile(r"(ba|da|k|z)?sh|(python|perl|ruby|node|php)[\d.]*")
 _LAUNCHER = re.compile(r"env|nice|ionice|chrt|taskset|timeout|nohup|setsid|stdbuf|time|chronic")
 # Options of interpreters and of launchers whose value is the next word, and those whose value is a file that is run too.
@@ -36,32 +35,28 @@ Row = dict[str, t.Any]
 Commands = dict[str, dict[str, list[list[str]]]]  # by job, and by what they are for
 
 
-def public(jobs: t.Any) -> t.Any:
-    """Return the jobs without commands, with the programs that root would run. A value of the wrong type becomes false."""
-    return [_public(job) for job in jobs] if kinds.ROWS.fits(jobs) else False
+def public(jobs: t.Sequence[Row]) -> list[Row]:
+    """Return the jobs without commands, with the programs that root would run. What is not set is left out."""
+    return [_public(job) for job in jobs]
 
 
-def _public(job: t.Mapping[str, t.Any]) -> Row:
-    row = {key: job[key] for key in kinds.JOB if key in job}
-    for kind in WITH_COMMANDS:
-        if row.get(kind) is None:
-            continue
-        if not kinds.ROWS.fits(row[kind]):
-            row[kind] = False
-            continue
-        row[kind] = [
-            {
-                **{key: spec[key] for key in kinds.OF_COMMANDS if key in spec},
-                "programs": programs(spec.get("command")) if spec.get("user") in (None, "", "root") else [],
-            }
-            for spec in row[kind]
-        ]
+def _public(job: Row) -> Row:
+    row = {key: value for key, value in job.items() if value is not None}
+    for kind in kinds.WITH_COMMANDS:
+        if kind in row:
+            row[kind] = [
+                {
+                    **{key: value for key, value in spec.items() if key != "command" and value is not None},
+                    "programs": programs(spec["command"]) if spec.get("user") in (None, "", "root") else [],
+                }
+                for spec in row[kind]
+            ]
     return row
 
 
 def programs(command: t.Any) -> list[str]:
     """Return the program of a command, and the programs and the script that it starts; no argument that may be a secret."""
-    if not kinds.COMMAND.fits(command):
+    if not kinds.is_command(command):
         return []
     return [command[0], *_started(command)]
 
@@ -114,27 +109,31 @@ def _is_program(path: str) -> bool:
         return False
 
 
-def problems(jobs: t.Any) -> t.Iterator[Problem]:
-    """Yield a problem for each command of the wrong type, without its content."""
+def problems(jobs: t.Sequence[Row]) -> t.Iterator[Problem]:
+    """Yield a problem for each command that is none, without its content."""
     for job, kind, spec in _specs(jobs):
-        if not kinds.COMMAND.fits(spec.get("command")):
-            message = f"has in {job.get('name')} in {kind} a command that is not {kinds.COMMAND.description}"
+        if not kinds.is_command(spec["command"]):
+            message = f"has in {job['name']} in {kind} a command that is not {kinds.COMMAND.description}"
             yield problem("backup_jobs", message, kinds.COMMAND.remedy)
 
 
-def _specs(jobs: t.Any) -> t.Iterator[tuple[Row, str, Row]]:
-    for job in jobs if kinds.ROWS.fits(jobs) else ():
-        for kind in WITH_COMMANDS:
-            rows = job.get(kind)
-            for spec in rows if kinds.ROWS.fits(rows) else ():
+def _specs(jobs: t.Sequence[Row]) -> t.Iterator[tuple[Row, str, Row]]:
+    for job in jobs:
+        for kind in kinds.WITH_COMMANDS:
+            for spec in job.get(kind) or []:
                 yield job, kind, spec
 
 
-def text(jobs: t.Any) -> str:
+def file(jobs: t.Sequence[Row], folder: str) -> Row:
+    """Return the file of commands as config_files takes it."""
+    return {"path": f"{folder}/{FILE}", "content": text(jobs), "mode": "0600", "secret": True}
+
+
+def text(jobs: t.Sequence[Row]) -> str:
     """Return the content of the file of commands."""
     found: Commands = {}
     for job, kind, spec in _specs(jobs):
-        found.setdefault(str(job.get("name")), {}).setdefault(kind, []).append(list(spec["command"]))
+        found.setdefault(str(job["name"]), {}).setdefault(kind, []).append(list(spec["command"]))
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 
@@ -146,7 +145,7 @@ def attach(raw: Row, commands: t.Mapping[str, t.Any]) -> Row:
     jobs = []
     for job in raw.get("jobs", []):
         row = dict(job)
-        for kind in WITH_COMMANDS:
+        for kind in kinds.WITH_COMMANDS:
             specs, found = job.get(kind) or [], commands.get(job["name"], {}).get(kind, [])
             if len(specs) != len(found):
                 raise ValueError(f"{FILE} has {len(found)} commands for {kind} of {job['name']}, not {len(specs)}")

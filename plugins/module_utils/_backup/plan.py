@@ -4,7 +4,7 @@
 
 """Plan what the role backup has to do on a host.
 
-Pure: `_backup.facts` reads the host. No secret comes here: repositories are as `_backup.address.public` returns them.
+Pure: `_backup.facts` reads the host. No secret comes here: `_backup.request` has separated them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, excludes, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import SFTP
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import (
     Row,
     problems,
@@ -31,7 +32,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.reco
     RepositoryRecord,
     RepositorySettings,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import HOOKS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import WITH_COMMANDS
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
     Finding,
     Problem,
@@ -51,6 +52,8 @@ class Plan:
     requirements: list[Problem] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
+    install_due: bool = False
+    release_due: bool = False
     release_gone: bool = False
     user_due: bool = False
     repositories_due: list[str] = dataclasses.field(default_factory=list)
@@ -67,10 +70,12 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     :param request: the variables of the role, by their names without `backup_`.
     """
     plan = Plan()
-    plan.requirements = list(problems(request, host))
-    plan.install = sorted({*request["packages"]} - host.packages)
+    plan.requirements = [*release_problems(request), *problems(request, host)]
+    plan.install = sorted({*packages(request)} - host.packages)
     plan.user_due = not host.user_exists
-    plan.release_gone = host.release_installed and not request["version"]
+    plan.release_due = host.release_due and bool(request["version"])
+    plan.release_gone = host.release_due and not request["version"]
+    plan.install_due = bool(plan.install) or plan.user_due or host.release_due
     if plan.requirements:
         return plan
     config = make_config(request)
@@ -80,7 +85,10 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     schedules = {key: config.schedule(*key) for key in states.subjects(config)}
     secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
     plan.directories = [{"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup")]
-    plan.files = [{"path": CONFIG, "data": raw_config(config), "format": "json", "mode": "0600"}]
+    plan.files = [
+        {"path": units.PROGRAM, "mode": "0755", "program": "_backup.cli"},
+        {"path": CONFIG, "data": raw_config(config), "format": "json", "mode": "0600"},
+    ]
     for (verb, subject), schedule in schedules.items():
         service, timer = (f"{units.FOLDER}/{units.name(verb, subject, kind)}" for kind in ("service", "timer"))
         text = units.service(config, verb, subject, secrets, request["hardening"], request["header"])
@@ -109,6 +117,18 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     return plan
 
 
+def packages(request: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the packages that the repositories need; a release of restic replaces its package."""
+    names = request["packages"]
+    sftp = any(row["kind"] == SFTP for row in request["repositories"])
+    return [*([] if request["version"] else names["restic"]), *(names["sftp"] if sftp else [])]
+
+
+def release_problems(request: t.Mapping[str, t.Any]) -> list[Problem]:
+    """Return why the release cannot be had."""
+    return [row for row in request["release"]["requirements"] if not row["ok"]] if request["version"] else []
+
+
 def left_out(config: Config, host: Host) -> t.Iterator[Problem]:
     """Yield the file systems that no job backs up. Without jobs of its own a host loses none."""
     if not config.covered():
@@ -125,7 +145,8 @@ def left_out(config: Config, host: Host) -> t.Iterator[Problem]:
 def plan_absent(host: Host) -> Plan:
     """Plan to remove what the role installed. Repositories stay; runs end, with their hooks."""
     timers = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
-    return Plan(units_gone=[*timers, *({"name": name, "state": "stopped"} for name in host.services())])
+    services = [{"name": name, "state": "stopped"} for name in host.services()]
+    return Plan(units_gone=[*timers, *services], release_gone=host.release_due)
 
 
 def is_due(row: Row, user: str, host: Host) -> bool:
@@ -167,7 +188,7 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
     # Only the plan needs the programs that root would run.
     specs = {
         kind: [{key: value for key, value in spec.items() if key != "programs"} for spec in row.get(kind) or []]
-        for kind in ("dumps", *HOOKS)
+        for kind in WITH_COMMANDS
     }
     return from_fields(
         Job,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -17,7 +19,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.reco
 )
 from ansible_collections.rigwright.workstation.plugins.modules import backup_plan
 
-from tests.unit.support.backup.hosts import request
+from tests.unit.support.backup.hosts import CONTEXT, PASSWORD, options
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
 ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")
@@ -52,12 +55,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
     )
 
     def plan(
-        state: str = "present", check: bool = False, planned: dict[str, Any] | None = None, **changes: Any
+        state: str = "present",
+        check: bool = False,
+        planned: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+        **changes: Any,
     ) -> dict[str, Any]:
-        wanted = request(**changes)
-        return run_module(
-            backup_plan, check=check, commands=commands, state=state, request=wanted, planned=planned or {}
-        )
+        context = {**CONTEXT, "planned": planned or {}, **(context or {})}
+        run = functools.partial(run_module, commands=commands)
+        return run_plan(run, backup_plan, context, check=check, state=state, **options(**changes))
 
     return plan
 
@@ -71,10 +77,54 @@ def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]])
     assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.rebuild", "backup.same_disk.disk"]
 
 
-def test_a_value_of_another_kind_is_refused_and_not_asked_about(host: Callable[..., dict[str, Any]]) -> None:
-    for changes in ({"jobs": ["home"]}, {"jobs": [{"name": "home", "paths": 5}]}, {"schedule": ["daily"]}):
+def test_a_value_that_does_not_fit_is_refused_and_not_looked_up(host: Callable[..., dict[str, Any]]) -> None:
+    for changes in ({"jobs": [{"name": "home", "paths": ["/home\0"]}]}, {"schedule": "daily\0"}):
         found = host(**changes)
         assert [row["problem"].rpartition(" not ")[1] for row in found["requirements"]] == [" not "]
+
+
+def test_secrets_are_only_in_secret_files(host: Callable[..., dict[str, Any]]) -> None:
+    job = {"name": "home", "paths": ["/"], "pre": [{"command": ["mysql", "-phunter2"], "user": "nobody"}]}
+    found = host(jobs=[job])
+    secret = {row["path"]: row["content"] for row in found["files"] if row.get("secret")}
+    assert secret["/etc/rigwright/backup/disk.password"] == f"{PASSWORD}\n"
+    assert {*secret} == {f"/etc/rigwright/backup/{name}" for name in ("disk.address", "disk.password", "commands.json")}
+    found["files"] = [row for row in found["files"] if row["path"] not in secret]
+    assert PASSWORD not in json.dumps(found) and "hunter2" not in json.dumps(found)
+
+
+def test_problems_of_secrets_are_refused_with_the_others(host: Callable[..., dict[str, Any]]) -> None:
+    found = host(repositories=[{"password": ""}], jobs=[{"name": "home", "post": [{"command": "mysql -phunter2"}]}])
+    assert [row["problem"] for row in found["requirements"]] == [
+        "has no password for disk",
+        "has in home in post a command that is not a list of words",
+        "has in home neither paths nor dumps",
+    ]
+    assert found["files"] == [] and "hunter2" not in json.dumps(found)
+
+
+def test_only_a_missing_release_is_due(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    release = {"version": "0.19.1", "url": "https://x/restic_0.19.1_linux_amd64.bz2", "checksum": f"sha256:{'0' * 64}"}
+    context = {"release": {**release, "requirements": []}, "program": "/usr/local/bin/restic"}
+    assert host(version="0.19.1", context=context)["release_due"] is True
+    name, version = "restic_0.19.1_linux_amd64", tmp_path / "opt/restic/0.19.1"
+    link = tmp_path / "usr/local/bin/restic"
+    for path, text in {
+        version / name: "program",
+        version / ".rigwright.json": json.dumps(
+            {"archive": release["checksum"], "files": {name: hashlib.sha256(b"program").hexdigest()}}
+        ),
+        tmp_path / "opt/restic/.rigwright/backup.json": json.dumps({"versions": ["0.19.1"], "links": [str(link)]}),
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (version / name).chmod(0o755)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(version / name)
+    assert host(version="0.19.1", context=context)["release_due"] is False
+    assert (host()["release_gone"], host("absent")["release_gone"]) == (True, True)
+    (version / name).write_text("damaged")
+    assert host(version="0.19.1", context=context)["release_due"] is True
 
 
 def test_missing_users_of_hooks_are_a_finding(host: Callable[..., dict[str, Any]]) -> None:

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli as program
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import config as configuration
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import step_files as leaving
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.request import separate
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
 
 from harness.depot import restic_releases
 from harness.sandbox.lab import Refusal
@@ -254,21 +254,36 @@ def run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def request(**changes: Any) -> dict[str, Any]:
-    """Return the request of the role for backup_plan, with its own defaults; a repository is given by its differences from a default."""
-    defaults = yaml.safe_load((CHECKOUT / "roles/backup/defaults/main.yml").read_text())
+CONTEXT: dict[str, Any] = {
+    "packages": {"restic": ["restic"], "sftp": ["openssh-client"]},
+    "program": "/usr/bin/restic",
+    "release": {"version": "", "url": "", "checksum": "", "requirements": []},
+    "hardening": "NoNewPrivileges=yes",
+    "header": "#",
+}
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    """Return the options of the role without its prefix; a repository is given by its differences from a default."""
     disk = {"name": "disk", "url": "/backup/ws", "password": PASSWORD}
-    entries = [{**disk, **entry} for entry in changes.pop("repositories", [{}])]
-    jobs = changes.pop("jobs", [{"name": "home", "paths": ["/home"]}])
     return {
-        **{name.removeprefix("backup_"): value for name, value in defaults.items()},
-        "repositories": [addresses.public(entry) for entry in entries],
-        "jobs": hooks.public(jobs),
         "host": "ws",
         "textfile_directory": "",
-        "packages": ["restic"],
-        "program": "/usr/bin/restic",
-        "hardening": "NoNewPrivileges=yes",
-        "header": "#",
+        "jobs": [{"name": "home", "paths": ["/home"]}],
         **changes,
+        "repositories": [{**disk, **entry} for entry in changes.get("repositories", [{}])],
     }
+
+
+def whole_request(**changes: Any) -> dict[str, Any]:
+    """Return what the action plan hands to the plan module, as the plan module has it: secrets, context and all defaults."""
+    specs = options_of(str(CHECKOUT / "roles/backup"))
+    context = {**CONTEXT, **{name: changes.pop(name) for name in CONTEXT if name in changes}}
+    wanted = {f"backup_{name}": value for name, value in options(**changes).items()}
+    request, secrets = request_of("backup", specs, wanted)
+    return {**request, **secrets, **context}
+
+
+def request(**changes: Any) -> dict[str, Any]:
+    """Return the request of the role without its secrets."""
+    return separate(whole_request(**changes)).request

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands apart from their jobs. That others can change a program: test__backup_commands.py."""
+"""Commands apart from their jobs. That others can change a program: test_backup_plan.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.filter.backup_commands import backup_commands
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 
 JOB: dict[str, Any] = {
@@ -19,25 +18,28 @@ JOB: dict[str, Any] = {
 
 
 def test_commands_are_in_the_secret_file_and_nowhere_else() -> None:
-    found = backup_commands([JOB], "/etc/x")
-    assert "hunter2" not in json.dumps(found["jobs"]) and found["requirements"] == []
-    assert found["jobs"][0]["pre"] == [{"timeout_s": 5, "programs": ["mysql"]}]
-    (file,) = found["files"]
+    jobs = hooks.public([JOB])
+    assert "hunter2" not in json.dumps(jobs) and list(hooks.problems([JOB])) == []
+    assert jobs[0]["pre"] == [{"timeout_s": 5, "programs": ["mysql"]}]
+    file = hooks.file([JOB], "/etc/x")
     assert (file["path"], file["mode"], file["secret"]) == ("/etc/x/commands.json", "0600", True)
-    (job,) = hooks.attach({"jobs": found["jobs"]}, json.loads(file["content"]))["jobs"]
+    (job,) = hooks.attach({"jobs": jobs}, json.loads(file["content"]))["jobs"]
     assert job["pre"][0]["command"] == JOB["pre"][0]["command"]
     assert job["dumps"][0] == {**JOB["dumps"][0], "programs": []}
 
 
-@pytest.mark.parametrize("jobs", [["hunter2"], [{"name": "a", "pre": "hunter2"}], [{"name": "a", "pre": ["hunter2"]}]])
-def test_values_of_a_wrong_type_are_not_shown(jobs: object) -> None:
-    assert "hunter2" not in json.dumps(backup_commands(jobs, "/etc/x")["jobs"])
+def test_an_unset_option_of_a_hook_is_left_out() -> None:
+    spec = {"command": ["mysql"], "user": None, "timeout_s": None}
+    assert hooks.public([{"name": "a", "tags": None, "post": [spec]}]) == [
+        {"name": "a", "post": [{"programs": ["mysql"]}]}
+    ]
 
 
 def test_an_invalid_command_is_refused_without_its_content() -> None:
-    found = backup_commands([{"name": "a", "post": [{"command": "mysql -phunter2"}]}], "/etc/x")
-    assert [row["variable"] for row in found["requirements"]] == ["backup_jobs"] and found["files"] == []
-    assert "hunter2" not in json.dumps(found)
+    jobs = [{"name": "a", "post": [{"command": ["mysql -phunter2"]}]}]
+    found = list(hooks.problems(jobs))
+    assert [row["variable"] for row in found] == ["backup_jobs"]
+    assert "hunter2" not in json.dumps([found, hooks.public(jobs)])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -192,6 +193,29 @@ def test_a_manifest_without_the_root_in_a_job_builds_no_machine() -> None:
     assert "backup.rebuild" not in {row["id"] for row in plan(Host(), jobs=[{"name": "all", "paths": ["/"]}]).findings}
 
 
+def test_each_repository_kind_has_its_packages() -> None:
+    sftp = {"url": "sftp:ws@nas:/backup", "ssh_key": "key", "known_hosts": "nas ssh-ed25519 AAAA"}
+    assert plan(repositories=[sftp]).install == ["openssh-client", "restic"]
+    assert plan(repositories=[sftp], version="0.19.1").install == ["openssh-client"]
+
+
+@pytest.mark.parametrize(("version", "due", "gone"), [("0.19.1", True, False), ("", False, True)])
+def test_a_release_is_installed_or_removed_only_when_due(version: str, due: bool, gone: bool) -> None:
+    current = Host(packages=frozenset(["restic"]), user_exists=True)
+    found = plan(current, version=version)
+    assert (found.release_due, found.release_gone, found.install_due) == (False, False, False)
+    found = plan(dataclasses.replace(current, release_due=True), version=version)
+    assert (found.release_due, found.release_gone, found.install_due) == (due, gone, True)
+    assert planning.plan_absent(dataclasses.replace(current, release_due=True)).release_gone is True
+
+
+def test_an_unknown_release_is_refused_only_if_it_is_wanted() -> None:
+    row = {"ok": False, "variable": "backup_releases", "problem": "has no SHA-256", "remedy": "take it"}
+    wanted = {**request(), "release": {"requirements": [{**row, "ok": True}, row]}}
+    assert planning.plan_present({**wanted, "version": "9.9"}, Host()).requirements == [row]
+    assert planning.plan_present(wanted, Host()).requirements == []
+
+
 def test_absent_stops_timers_and_then_running_services() -> None:
     kinds = ("rigwright-backup-failed@.service", "rigwright-backup-run-home.service", "rigwright-backup-run-home.timer")
     assert planning.plan_absent(Host(units=kinds)).units_gone == [
@@ -232,6 +256,7 @@ def job(**changes: Any) -> dict[str, Any]:
         ({"max_age_h": {"run": True}}, "backup_max_age_h: has an age below an hour"),
         ({"notify_command": ["-mail", "root"]}, "backup_notify_command: begins with what is no program"),
         ({"notify_command": [""]}, "backup_notify_command: begins with what is no program"),
+        ({"notify_command": "mail root"}, "backup_notify_command: begins with what is no program"),
         (job(dumps=[{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]), "dumps with one name"),
         (job(tags=["a,b"]), "a tag with a comma"),
         (job(tags=["job:etc"]), "one that the role sets itself"),

@@ -1,0 +1,40 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: backup_verify
+short_description: Verify the backups by their program (internal to the role backup)
+description:
+  - Internal to the role P(rigwright.workstation.backup#role), whose argument spec describes the request. Called by
+    M(rigwright.workstation.verify). Changes nothing.
+  - Runs C(rigwright-backup status --probe), which opens the repositories, and rates the sandboxing of the units.
+version_added: 0.2.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.plan
+"""
+
+EXAMPLES = r"""
+- name: Verify the backups
+  rigwright.workstation.verify:
+"""
+
+RETURN = r""" # """
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+
+
+def main() -> None:
+    module, request = role_module()
+    module.exit_json(changed=False, findings=findings(client_runner(module), request))
+
+
+if __name__ == "__main__":
+    main()
