@@ -11,7 +11,6 @@ from pathlib import Path
 
 import jinja2
 import pytest
-import yaml
 
 ROLE = Path(__file__).parents[3] / "roles/storage"
 PROFILE = "etc/profile.d/rigwright-storage.sh.j2"
@@ -55,24 +54,3 @@ def test_root_has_no_cache_that_others_may_write(profile: Path) -> None:
     own.mkdir()
     assert names(profile) == {"pip"}
     assert names(profile, USER) == {"hub"}
-
-
-def test_login_check_keeps_nothing_but_declared_variables(tmp_path: Path) -> None:
-    (task,) = [
-        task
-        for task in yaml.safe_load((ROLE / "tasks/verify.yml").read_text())
-        if task.get("register") == "__storage_logins"
-    ]
-    runuser = tmp_path / "runuser"
-    runuser.write_text('#!/bin/sh\nexport A=1 TOKEN=secret\necho "$TOKEN"; echo "$TOKEN" >&2\nexec sh -c "$4"\n')
-    runuser.chmod(0o755)
-    for wanted, rc in ((["A"], 0), (["A", "B"], 1)):
-        environment = jinja2.Environment(autoescape=False)  # noqa: S701
-        environment.filters["quote"] = str
-        argv = [
-            environment.from_string(word).render(item="alice", storage_environment=dict.fromkeys(wanted))
-            for word in task["ansible.builtin.command"]["argv"]
-        ]
-        path = f"{tmp_path}:{os.environ['PATH']}"
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": path})
-        assert (done.returncode, done.stdout, done.stderr) == (rc, "", "")

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import environment, findings
 
 STATUS = ["dataset-cache", "status"]
 DISKS = {"id": "storage.disks", "status": "pass", "evidence": "all there", "remedy": ""}
@@ -62,3 +65,19 @@ def test_a_missing_disk_explains_the_line_in_fstab() -> None:
     disks = {**DISKS, "status": "fail", "remedy": "connect the disk"}
     rows = found({**REQUEST, "findings": [disks]}, findmnt=(1, "", "x\n"))
     assert rows["storage.fstab"]["remedy"] == "connect the disk"
+
+
+def test_login_check_keeps_nothing_but_declared_variables(tmp_path: Path) -> None:
+    runuser = tmp_path / "runuser"
+    runuser.write_text('#!/bin/sh\nexport A=1 TOKEN=secret\necho "$TOKEN"; echo "$TOKEN" >&2\nexec sh -c "$4"\n')
+    runuser.chmod(0o755)
+    outputs = []
+
+    def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=path)
+        outputs.append(done.stdout + done.stderr)
+        return done.returncode, done.stdout, done.stderr
+
+    assert [environment(run, ["alice"], names)["status"] for names in (["A"], ["A", "B"])] == ["pass", "fail"]
+    assert outputs == ["", ""]
