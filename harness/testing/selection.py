@@ -191,7 +191,15 @@ def files_named_in_role(role: str, root: Path) -> Iterator[Path]:
     text = "".join(path.read_text() for path in folder.rglob("*") if path.is_file() and path.suffix in (".yml", ".j2"))
     for name in set(re.findall(rf"{re.escape(NAMESPACE)}(\w+)", text)):
         yield from plugins_called(name, root)
-    for name in set(re.findall(r"\bprogram: (_[\w.]+)", text)):
+    # The actions plan and verify start the module of the role that calls them.
+    for kind in set(re.findall(rf"{re.escape(NAMESPACE)}(plan|verify):", text)):
+        yield from existing(root / f"plugins/modules/{role}_{kind}.py")
+    yield from programs_in(text, root)
+
+
+def programs_in(text: str, root: Path) -> Iterator[Path]:
+    """Find the entries of programs, as `program` of config_files names them in YAML and in Python."""
+    for name in set(re.findall(r"\bprogram\"?: \"?(_[\w.]+)", text)):
         yield from existing(root / f"plugins/module_utils/{name.replace('.', '/')}.py")
 
 
@@ -293,6 +301,8 @@ def files_named_in_python(path: Path, root: Path) -> frozenset[Path]:
     for text in strings(parsed(path)):
         for short in re.findall(rf"(?<!\w){re.escape(NAMESPACE)}(\w+)", text):
             found.update(plugins_called(short, root))
+    if path.is_relative_to(root / "plugins"):
+        found.update(programs_in(path.read_text(), root))
     return frozenset(found - {path})
 
 
