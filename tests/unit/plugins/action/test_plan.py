@@ -10,7 +10,7 @@ import pytest
 
 Run = Callable[..., Any]
 SECRET = "nobody-may-see-this-password"
-USERS = [{"name": "alice", "password": SECRET, "pasword": "x"}]
+USERS = [{"name": "alice", "password": SECRET, "passphrase": "x"}]
 
 
 def plan_of_samba(**variables: Any) -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ def plan_of_samba(**variables: Any) -> list[dict[str, Any]]:
 def test_all_wrong_values_are_refused_before_a_module_starts(run_tasks: Run) -> None:
     run = run_tasks(plan_of_samba(samba_users=USERS, samba_port="many", samba_encrypt="perhaps"), "-vvv")
     assert run.rc == 2 and "The request is refused" in run.output
-    for name in ("samba_port", "samba_encrypt", "pasword"):
+    for name in ("samba_port", "samba_encrypt", "passphrase"):
         assert name in run.output
     assert SECRET not in run.output.replace("\n", "")
     assert run.report["hosts"]["localhost"]["roles"]["samba"]["module_runs"] == 0

@@ -84,11 +84,11 @@ def test_an_option_with_a_secret_in_it_is_one() -> None:
 
 
 def test_all_problems_are_named_and_no_secret() -> None:
-    values = {"samba_users": [{"name": "alice", "password": {"correct": "horse"}, "pasword": "battery-staple"}]}
+    values = {"samba_users": [{"name": "alice", "password": {"correct": "horse"}, "passphrase": "battery-staple"}]}
     spec: dict[str, Any] = {**USERS, "samba_port": {"type": "int"}}
     with pytest.raises(Invalid) as error:
         request_of("samba", spec, {**values, "samba_port": "many"})
-    assert "samba_port" in str(error.value) and "pasword" in str(error.value)
+    assert "samba_port" in str(error.value) and "passphrase" in str(error.value)
     assert "staple" not in str(error.value)
 
 
