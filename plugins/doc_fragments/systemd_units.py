@@ -48,7 +48,7 @@ options:
         elements: path
         default: []
       may_restart:
-        description: With V(false) a restart that is due is announced by a warning and in RV(pending), not done.
+        description: With V(false) a restart that is due is announced by a warning and in C(pending) of the result, not done.
         type: bool
         default: true
       validate:
