@@ -41,7 +41,10 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
     no_dictionary = [name for name in values if name in options and not _can_be_validated(options[name], values[name])]
     if no_dictionary:
         raise Invalid(
-            "\n".join(f"{name} is not what its argument spec describes: write a dictionary" for name in no_dictionary)
+            "\n".join(
+                f"{name} is not what its argument spec describes: write {_expected(options[name])}"
+                for name in no_dictionary
+            )
         )
     result = ArgumentSpecValidator(dict(options)).validate(dict(values))
     if result.error_messages:
@@ -59,6 +62,15 @@ def _is_secret(option: Mapping[str, Any]) -> bool:
     return option.get("no_log") is True or any(map(_is_secret, (option.get("options") or {}).values()))
 
 
+def _expected(option: Mapping[str, Any]) -> str:
+    return "a dictionary" if option.get("type") == "dict" else "a list of dictionaries, without a list in it"
+
+
 def _can_be_validated(option: Mapping[str, Any], value: Any) -> bool:
-    """Return False where ansible-core ends with a TypeError: a number for a dictionary with declared keys."""
-    return not (option.get("type") == "dict" and option.get("options") and isinstance(value, bool | int | float | list))
+    """Return False where ansible-core ends with a TypeError, or shows the value: another type for a dictionary with declared keys."""
+    if not option.get("options"):
+        return True
+    if option.get("type") == "dict":
+        return not isinstance(value, bool | int | float | list)
+    elements = value if isinstance(value, list) else []
+    return not any(isinstance(element, list) for element in elements)

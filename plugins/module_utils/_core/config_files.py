@@ -83,6 +83,10 @@ class Store:
                 raise Refused(str(error)) from None
             yield
 
+    def is_open(self) -> bool:
+        """Return whether an interrupted run, or one that is at work, has left the set half changed."""
+        return os.path.exists(self.journal)
+
     def load(self) -> dict[str, Record]:
         return {path: self._record(path, entry) for path, entry in self._entries().items()}
 
@@ -206,13 +210,17 @@ class Store:
 
 
 def sets_in_place(root: str = STORE) -> list[str]:
-    """Return the names of the sets that manage a path on this host."""
-    return [name for name in _listdir(root) if Store(name, root)._entries()]
+    """Return the names of the sets that manage a path on this host.
+
+    A set whose first run was interrupted is one: units may run with its files.
+    """
+    stores = [Store(name, root) for name in _listdir(root)]
+    return [store.name for store in stores if store._entries() or store.is_open()]
 
 
 def is_open(root: str = STORE) -> list[str]:
     """Name the sets that an interrupted run, or one that is at work, has left half changed."""
-    return [name for name in _listdir(root) if os.path.exists(Store(name, root).journal)]
+    return [name for name in _listdir(root) if Store(name, root).is_open()]
 
 
 class Transaction:

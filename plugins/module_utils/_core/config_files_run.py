@@ -60,6 +60,8 @@ class ConfigFiles:
             return self._result(steps)
         try:
             with self.store.locked():
+                if self.store.is_open():
+                    self._make_way()
                 self.recovered = self.store.recover()
                 transaction = self._plan()
                 if transaction.due:
@@ -68,7 +70,7 @@ class ConfigFiles:
                 else:
                     if self.recovered:
                         boot.disarm()
-                    self._use()
+                    self._use_unchanged()
                 return self._result(transaction.steps)
         finally:
             for kept in self.store.rescued:
@@ -132,6 +134,13 @@ class ConfigFiles:
             self.module.warn(
                 f"The original of a file that was edited by hand was restored; the edited one is kept as {kept}"
             )
+
+    def _use_unchanged(self) -> None:
+        try:
+            self._use()
+        except BaseException:
+            self._use_old()
+            raise
 
     def _make_way(self) -> None:
         """Stop what must not run while the files change."""

@@ -156,17 +156,19 @@ def read_service(shown: t.Mapping[str, str]) -> tuple[bool, float, list[str]]:
 def validate_options(run: RunCommand, program: str, version: tuple[int, ...], arguments: list[str], text: str) -> str:
     """Have dockerd validate a daemon.json and return its error; empty for none."""
     with tempfile.TemporaryDirectory() as directory:
-        os.chmod(directory, 0o711)  # noqa: S103 - a user without rights reads the file in it
         path = os.path.join(directory, "daemon.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(path, 0o644)
         command = [program, *arguments, f"--config-file={path}"]
         if version >= docker.VALIDATE_SINCE:
             rc, out, err = run([*command, "--validate"])
             valid = rc == 0
         else:
-            # dockerd reads its options first, and only then fails since it is not root.
+            # dockerd reads its options first, and only then fails since it is not root. The path is in the list of processes, and the
+            # text may have the password of a proxy: other users must not read it.
+            for name, mode in ((path, 0o640), (directory, 0o710)):
+                os.chown(name, -1, int(NOBODY))
+                os.chmod(name, mode)
             drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
             rc, out, err = run([*drop, *command])
             valid = "needs to be started with root" in err

@@ -45,7 +45,9 @@ class Configure(ConfigFiles):
                 held.enter_context(host_lock(LOCK))
             try:
                 return super().run()
-            except UnitFailed as error:
+            except (UnitFailed, CheckFailed) as error:
+                if isinstance(error, CheckFailed) and not self.lost:
+                    raise
                 lost = f", but these do not run with the old files either: {', '.join(self.lost)}" if self.lost else ""
                 raise UnitFailed(f"{error}\nFiles and units are as they were before{lost}.") from None
 
@@ -54,11 +56,12 @@ class Configure(ConfigFiles):
         return Units(self.module, units, self.params["settle"], self.secrets, coming)
 
     def _make_way(self) -> None:
-        self.stopped = self.stopping.run()
+        if not self.stopped:
+            self.stopped = self.stopping.run()
 
     def _use(self) -> None:
-        if not self.stopped:
-            self._make_way()
+        self._make_way()
+        self.starting.must_reload = self.recovered
         self.started = self.starting.run()
 
     def _use_old(self) -> None:

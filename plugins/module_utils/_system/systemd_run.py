@@ -64,6 +64,9 @@ class Units:
         # The status before the run and the verbs that were called, which `restore` reverts.
         self.before: dict[str, Status] = {}
         self.called: dict[str, list[str]] = {}
+        self.reloaded = False
+        # Whether systemd may have unit files of an interrupted run, which NeedDaemonReload does not say (see `restore`).
+        self.must_reload = False
 
     def run(self) -> dict[str, t.Any]:
         """Bring the units to their state.
@@ -96,23 +99,31 @@ class Units:
 
     def restore(self) -> list[str]:
         """Bring the units to the status before the run, with the files of that time; return those that do not run again."""
-        if not self.called:
+        if not self.called and not self.reloaded:
             return []
-        if any(needs_daemon_reload(unit_status) for unit_status in self._status().values()):
-            self._call("daemon-reload")
+        # Always: NeedDaemonReload is `no` for a restored unit file, whose mtime is older than that of the loaded one.
+        self._call("daemon-reload")
         for name, verbs in reversed(self.called.items()):
             self._call("reset-failed", name)
             if {"enable", "disable"} & set(verbs):
                 self._call("disable" if "enable" in verbs else "enable", name)
             if {"start", "restart", "reload", "stop"} & set(verbs):
-                self._call("restart" if self.before[name].running else "stop", name)
+                self._call(self._restoring_verb(name, verbs), name)
         running = [name for name in self.called if self.before[name].running]
         status = self._wait_until_up(running) if running else {}
         return [name for name in running if not status[name].running]
 
+    def _restoring_verb(self, name: str, verbs: t.Collection[str]) -> str:
+        if not self.before[name].running:
+            return "stop"
+        # A restart would end what a reload spares: containers, sessions.
+        kept = not {"start", "restart", "stop"} & set(verbs) and self._status()[name].running
+        return "reload" if kept else "restart"
+
     def _reloaded_status(self) -> dict[str, Status]:
         status = self._status()
-        if not self.module.check_mode and any(needs_daemon_reload(unit_status) for unit_status in status.values()):
+        if not self.module.check_mode and (self.must_reload or any(map(needs_daemon_reload, status.values()))):
+            self.reloaded = True
             self._systemctl("daemon-reload")
             status = self._status()
         return status

@@ -92,6 +92,13 @@ def test_all_problems_are_named_and_no_secret() -> None:
     assert "staple" not in str(error.value)
 
 
+def test_list_in_a_list_of_dictionaries_does_not_show() -> None:
+    # As of `samba_users: ["{{ vault_samba_users }}"]`.
+    with pytest.raises(Invalid, match="samba_users is not") as error:
+        request_of("samba", USERS, {"samba_users": [[{"name": "alice", "password": "correct-horse"}]]})
+    assert "correct-horse" not in str(error.value)
+
+
 def test_the_request_is_json(tmp_path: Path) -> None:
     for role in ROLES:
         required = {name: "x" for name, option in options(role).items() if option.get("required")}

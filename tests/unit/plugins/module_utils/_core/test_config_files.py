@@ -173,7 +173,7 @@ def test_set_is_in_place_until_it_is_removed(host):
     recorded.append(sets_in_place(host.store.root))
     host.apply({})
     recorded.append(sets_in_place(host.store.root))
-    assert recorded == [[], ["test"], []]
+    assert recorded == [[], ["interrupted", "test"], ["interrupted"]]
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" before ".join)

@@ -6,15 +6,20 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_boot, config_files_run
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
+    Store,
+    Transaction,
+    sets_in_place,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configure import Configure
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
 
 Run = Callable[..., dict[str, Any]]
@@ -28,15 +33,18 @@ class FakeService:
         self.state, self.enabled, self.invocation = "inactive", False, 1
         self.loaded = ""
         self.verbs: list[str] = []
+        self.reloads = 0
+        self.bad_program = False
 
     def systemctl(self, verb: str, *_names: str) -> tuple[int, str, str]:
         if verb == "show":
             return 0, self.show(), ""
+        self.reloads += verb == "daemon-reload"
         if verb not in ("reset-failed", "daemon-reload"):
             self.verbs.append(verb)
         if verb in ("start", "restart"):
             text = self.file.read_text() if self.file.exists() else ""
-            self.state = "failed" if "bad" in text else "active"
+            self.state = "failed" if "bad" in text or self.bad_program else "active"
             self.loaded, self.invocation = text, self.invocation + 1
         elif verb == "stop":
             self.state = "inactive"
@@ -70,6 +78,8 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeService:
     def run_command(_module: AnsibleModule, command: list[str], **_options: Any) -> tuple[int, str, str]:
         if command[0] == "journalctl":
             return 0, "x: bad line 1", ""
+        if command == ["false"]:
+            return 1, "", "no"
         return found.systemctl(*command[1:])
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
@@ -81,7 +91,9 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeService:
 
 @pytest.fixture
 def configure(run_module: Run, service: FakeService) -> Run:
-    def run(text: str, check: bool = False, absent: bool = False, **unit: Any) -> dict[str, Any]:
+    def run(
+        text: str, check: bool = False, absent: bool = False, checks: Sequence[str] = (), **unit: Any
+    ) -> dict[str, Any]:
         path = str(service.file)
         service.verbs.clear()
         return run_module(
@@ -92,6 +104,7 @@ def configure(run_module: Run, service: FakeService) -> Run:
             files=[] if absent else [{"path": path}],
             contents=json.dumps({"files": {} if absent else {path: text}, "secrets": []}),
             units=[{"name": "x.service", "enabled": True, "restart_on": [path], **unit}],
+            checks=list(checks),
             settle=0,
         )
 
@@ -152,3 +165,94 @@ def test_a_restart_that_has_to_wait_is_pending(configure: Run, service: FakeServ
     configure("good 1")
     result = configure("good 2", may_restart=False)
     assert (result["pending"], service.loaded) == (["x.service"], "good 1")
+
+
+def test_rollback_loads_the_restored_unit_files_again(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    reloads = service.reloads
+    # systemd says NeedDaemonReload=no here: it compares mtimes, and that of a restored file is older.
+    assert configure("bad 2")["failed"]
+    assert service.reloads == reloads + 1
+
+
+def test_rollback_does_not_restart_what_was_only_reloaded(
+    configure: Run, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(service.file)
+    configure("good 1", restart_on=[], reload_on=[path])
+    monkeypatch.setattr(Transaction, "finish", fail_with_full_disk)
+    result = configure("good 2", restart_on=[], reload_on=[path])
+    assert result["failed"] and service.file.read_text() == "good 1"
+    assert service.verbs == ["reload", "reload"]
+
+
+def fail_with_full_disk(_transaction: Transaction) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.fixture
+def interrupt(configure: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Run once, and end it like kill -9 after the unit has started."""
+
+    def run(text: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "finish", fail_with_full_disk)
+            patch.setattr(Transaction, "rollback", lambda _transaction: None)
+            patch.setattr(Configure, "_use_old", lambda _run: None)
+            assert configure(text)["failed"]
+
+    return run
+
+
+def test_unit_of_an_interrupted_first_run_is_removed(
+    configure: Run, service: FakeService, interrupt: Callable[[str], None], tmp_path: Path
+) -> None:
+    interrupt("good 1")
+    assert service.state == "active" and service.enabled
+    # Roles hand over the unit if the set is in place.
+    assert sets_in_place(str(tmp_path / "store")) == ["x"]
+    present = []
+    real = service.systemctl
+
+    def systemctl(verb: str, *names: str) -> tuple[int, str, str]:
+        if verb in ("stop", "disable"):
+            present.append(service.file.exists())
+        return real(verb, *names)
+
+    service.systemctl = systemctl  # type: ignore[method-assign]
+    result = configure("", absent=True, state="stopped", enabled=False)
+    # systemctl cannot tell that a unit is enabled once its file is away.
+    assert (present, service.file.exists(), service.state, service.enabled) == ([True, True], False, "inactive", False)
+    assert result["actions"] == {"x.service": ["stop", "disable"]}
+    assert sets_in_place(str(tmp_path / "store")) == []
+
+
+def test_recovered_unit_files_are_loaded_again(
+    configure: Run, service: FakeService, interrupt: Callable[[str], None]
+) -> None:
+    configure("good 1")
+    interrupt("good 2")
+    reloads = service.reloads
+    assert configure("good 1")["recovered"]
+    assert (service.reloads, service.loaded) == (reloads + 1, "good 1")
+
+
+def test_failure_with_unchanged_files_is_reported_as_it_is(
+    configure: Run, service: FakeService, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("1")
+    watched = [str(service.file), str(program)]
+    configure("good 1", restart_on=watched)
+    program.write_text("2")
+    service.bad_program = True
+    result = configure("good 1", restart_on=watched)
+    assert result["failed"] and "these do not run with the old files either: x.service" in result["msg"]
+
+
+def test_units_that_a_failed_check_has_ended_are_named(configure: Run, service: FakeService) -> None:
+    configure("good 1")
+    service.bad_program = True
+    result = configure("good 2", checks=["false"], state="stopped")
+    assert result["failed"] and "refused by `false`" in result["msg"]
+    assert "do not run with the old files either: x.service" in result["msg"]
