@@ -40,7 +40,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.writab
 
 STORE = "/var/lib/rigwright/config_files"
 LOCK = "config_files"
-LOCK_SECONDS = 60
+# A run holds the lock while its units start, which may take minutes.
+LOCK_SECONDS = 300
 
 
 def read_state(path: str) -> State:
