@@ -16,7 +16,7 @@ UNPRIVILEGED = int(facts.NOBODY)
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes the group of a file")
 @pytest.mark.parametrize("version", [(20, 10), (28, 5)])
 def test_users_cannot_read_the_file_that_dockerd_validates(version: tuple[int, ...]) -> None:
-    modes = []
+    modes: list[int] = []
 
     def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
         path = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
