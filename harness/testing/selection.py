@@ -32,6 +32,7 @@ READS_MORE = {
     "tests/unit/harness/testing/": ("docs", "molecule", "playbooks", "plugins", "roles", "tests/unit"),
     "tests/unit/harness/vm/": ("playbooks",),
     "tests/unit/plugins/module_utils/_core/test_bundle": ("plugins/module_utils",),
+    "tests/unit/plugins/module_utils/_gpu/test_boot": ("plugins/module_utils/_gpu",),
     "tests/unit/plugins/plugin_utils/test__role_variables": ("playbooks",),
     "tests/unit/roles/test_units": ("plugins/module_utils", "roles"),
 }
