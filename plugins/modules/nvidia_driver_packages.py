@@ -85,10 +85,9 @@ taken_back:
 
 import contextlib
 import dataclasses
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import ENVIRONMENT
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import command_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host, alone
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Failed, Stuck
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import carry_out
@@ -108,14 +107,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-
-    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
-        rc, out, err = module.run_command(list(command), environ_update=ENVIRONMENT)
-        return rc, out, err
-
     try:
         with contextlib.nullcontext() if module.check_mode else alone():
-            host = Host(run, ROOT)
+            host = Host(command_runner(module.run_command), ROOT)
             before = dataclasses.asdict(host.record)
             taken_back = "" if module.check_mode else carry_out(host, module.params)
     except (Failed, Stuck, OSError) as error:

@@ -32,11 +32,9 @@ EXAMPLES = r"""
 
 RETURN = r""" # """
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import ENVIRONMENT
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import command_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Stuck
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import plan_host
 
@@ -45,13 +43,8 @@ ROOT = "/"
 
 def main() -> None:
     module, request = role_module()
-
-    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
-        rc, out, err = module.run_command(list(command), environ_update=ENVIRONMENT)
-        return rc, out, err
-
     try:
-        plan = plan_host(Tree(ROOT), run, request, module.check_mode)
+        plan = plan_host(Tree(ROOT), command_runner(module.run_command), request, module.check_mode)
     except Stuck as error:
         module.fail_json(msg=f"{error}.")
     module.exit_json(changed=False, **plan)

@@ -28,11 +28,9 @@ EXAMPLES = r"""
 
 RETURN = r""" # """
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import ENVIRONMENT
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import command_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_findings import nvidia_smi
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Stuck
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import plan_host
@@ -46,12 +44,8 @@ def main() -> None:
     module, request = role_module()
     clients = client_runner(module)
 
-    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
-        rc, out, err = module.run_command(list(command), environ_update=ENVIRONMENT)
-        return rc, out, err
-
     try:
-        plan = plan_host(Tree(ROOT), run, request, module.check_mode)
+        plan = plan_host(Tree(ROOT), command_runner(module.run_command), request, module.check_mode)
     except Stuck as error:
         module.fail_json(msg=f"{error}.")
     outcome = clients(NVIDIA_SMI) if plan["gpus"] > 0 else None

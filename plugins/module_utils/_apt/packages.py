@@ -56,6 +56,17 @@ def parse_status(text: str) -> dict[str, Package]:
     return packages
 
 
+def missing_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Sequence[str]) -> list[str]:
+    """Return the packages that are not installed, or only in part, as dpkg-query reports them.
+
+    :param run: ``run_command`` of the module.
+    """
+    command = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *names]
+    _status, output, _error = run(command, environ_update={"LC_ALL": "C.UTF-8"})
+    installed = {line.split()[1] for line in output.splitlines() if line.startswith(("ii", "hi"))}
+    return [name for name in names if name not in installed]
+
+
 def parse_automatic(text: str) -> frozenset[str]:
     """Return the names that apt's extended states mark as installed automatically, for another package."""
     return frozenset(fields["Package"] for fields in _paragraphs(text) if fields.get("Auto-Installed") == "1")

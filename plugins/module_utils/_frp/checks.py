@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_networks
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import KNOWN_PORTS
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.ports import port_requirements
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.ports import port_problems
 
 Params = t.Mapping[str, t.Any]
 Tunnels = t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
@@ -32,7 +32,7 @@ def server_problems(params: Params, listeners: Listeners) -> list[Problem]:
     return [
         *_token_problems("frp_server", params["token"], "make one with `openssl rand -hex 32` and keep it in a vault"),
         *_server_problems(params),
-        *_unmet(port_requirements(ports, listeners, "frps.service")),
+        *port_problems(ports, listeners, "frps.service"),
         *text_problems({f"frp_server_{name}": value for name, value in texts.items()}),
         *_network_problems(params["networks"]),
     ]
@@ -48,13 +48,9 @@ def client_problems(params: Params, tunnels: Tunnels, listeners: Listeners) -> l
     return [
         *_client_problems(params),
         *tunnel_problems(tunnels),
-        *_unmet(port_requirements(ports, listeners, "frpc.service")),
+        *port_problems(ports, listeners, "frpc.service"),
         *text_problems({f"frp_client_{name}": params[name] for name in names}),
     ]
-
-
-def _unmet(requirements: t.Iterable[Problem]) -> list[Problem]:
-    return [requirement for requirement in requirements if not requirement["ok"]]
 
 
 def _token_problems(role: str, token: str, remedy: str) -> t.Iterator[Problem]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import typing as t
 
@@ -18,12 +19,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.package
     parse_status,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.catalogue import CUDA_REPOSITORY
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
     ALTERNATIVES,
     Host,
+    PackagePlan,
     repository_of,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import journal
@@ -71,6 +76,34 @@ def known_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Iterable
     """Return those of *names* that apt can install."""
     _rc, out, _err = run(["apt-cache", "policy", *names], check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})
     return parse_policy(out)
+
+
+def package_set(role: str) -> str:
+    """Return the name of the set of config_files that has the memory of a role and its source of packages."""
+    return f"{role}_packages"
+
+
+def install_steps(
+    tree: Tree,
+    run: t.Callable[..., tuple[int, str, str]],
+    role: str,
+    host: Host,
+    plan: PackagePlan,
+    elsewhere: t.Mapping[str, t.Any],
+    more_files: t.Sequence[dict[str, str]] = (),
+) -> dict[str, t.Any]:
+    """Return the steps before packages are installed, and whether each is due."""
+    package_files = [{"path": memory(role), "content": json.dumps(plan.brought) + "\n"}, *more_files]
+    place = repository(host, elsewhere) if plan.source == CUDA_REPOSITORY else {}
+    repository_due = cuda_repository.is_due(run, role, place)
+    package_files_due = is_due(tree, package_set(role), package_files, [os.path.dirname(memory(role))])
+    return {
+        "package_files": package_files,
+        "repository": place,
+        "repository_due": repository_due,
+        "package_files_due": package_files_due,
+        "install_due": repository_due or package_files_due or bool(plan.install) or plan.unfinished,
+    }
 
 
 def _read_brought(tree: Tree, role: str) -> frozenset[str]:

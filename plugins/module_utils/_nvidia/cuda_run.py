@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
@@ -18,16 +17,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
+    install_steps,
     known_packages,
-    memory,
+    package_set,
     read_host,
-    repository,
 )
 
 ROLE = "cuda"
 ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-cuda.sources"
-# The set of config_files with the record of packages, and the directory of the record.
-PACKAGE_SET, PACKAGE_DIRECTORY = "cuda_packages", "/var/lib/rigwright_cuda"
 
 Run = t.Callable[..., tuple[int, str, str]]
 
@@ -43,7 +40,7 @@ def plan_host(tree: Tree, run: Run, request: t.Mapping[str, t.Any]) -> dict[str,
             **dataclasses.asdict(cuda.plan_absent(host)),
             "repository_due": cuda_repository.is_due(run, ROLE, {}),
             "environment_due": is_due(tree, ROLE),
-            "package_files_due": is_due(tree, PACKAGE_SET),
+            "package_files_due": is_due(tree, package_set(ROLE)),
         }
     # "13.0, 12.9" comes as a list with a space in it.
     toolkits = tuple(toolkit.strip() for toolkit in request["toolkits"])
@@ -54,19 +51,11 @@ def plan_host(tree: Tree, run: Run, request: t.Mapping[str, t.Any]) -> dict[str,
     if request["ask_apt"] and plan.source == data.CUDA_REPOSITORY:
         choices = {row.version: cuda.package_of(row.version) for row in data.TOOLKITS}
         plan.check_known("cuda_toolkits", choices, known_packages(run, choices.values()))
-    package_files = [{"path": memory(ROLE), "content": json.dumps(plan.brought) + "\n"}]
-    if not plan.requirements and plan.source == data.ARCHIVE:
-        package_files += archive_files(run, host)
-    place = repository(host, request["repository"] or {}) if plan.source == data.CUDA_REPOSITORY else {}
-    repository_due = cuda_repository.is_due(run, ROLE, place)
-    package_files_due = is_due(tree, PACKAGE_SET, package_files, [PACKAGE_DIRECTORY])
+    from_archive = not plan.requirements and plan.source == data.ARCHIVE
+    sources = archive_files(run, host) if from_archive else []
     return {
         **dataclasses.asdict(plan),
-        "package_files": package_files,
-        "repository": place,
-        "repository_due": repository_due,
-        "package_files_due": package_files_due,
-        "install_due": repository_due or package_files_due or bool(plan.install) or plan.unfinished,
+        **install_steps(tree, run, ROLE, host, plan, request["repository"] or {}, sources),
         "gpus": len(host.generations),
     }
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
@@ -16,15 +15,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository, cudnn_apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cudnn_plan as cudnn
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import (
+    install_steps,
     known_packages,
-    memory,
+    package_set,
     read_host,
-    repository,
 )
 
 ROLE = "cudnn"
-# The set of config_files with the record of packages, and the directory of the record.
-PACKAGE_SET, PACKAGE_DIRECTORY = "cudnn_packages", "/var/lib/rigwright_cudnn"
 
 
 class Unplannable(ValueError):
@@ -47,7 +44,7 @@ def plan_host(
             **dataclasses.asdict(cudnn.plan_absent(host)),
             "repository_due": cuda_repository.is_due(run, ROLE, {}),
             "wheels_due": cudnn_apply.is_due([]),
-            "package_files_due": is_due(tree, PACKAGE_SET),
+            "package_files_due": is_due(tree, package_set(ROLE)),
         }
     try:
         wheels = cudnn.read_wheels(request["wheels"])
@@ -58,17 +55,9 @@ def plan_host(
     if request["ask_apt"] and plan.source == data.CUDA_REPOSITORY:
         choices = {str(major): cudnn.package_of(major) for major in cudnn.MAJORS}
         plan.check_known("cudnn_cuda_majors", choices, known_packages(run, choices.values()))
-    package_files = [{"path": memory(ROLE), "content": json.dumps(plan.brought) + "\n"}]
-    place = repository(host, request["repository"] or {}) if plan.source == data.CUDA_REPOSITORY else {}
-    repository_due = cuda_repository.is_due(run, ROLE, place)
-    package_files_due = is_due(tree, PACKAGE_SET, package_files, [PACKAGE_DIRECTORY])
     return {
         **dataclasses.asdict(plan),
-        "package_files": package_files,
-        "repository": place,
-        "repository_due": repository_due,
-        "package_files_due": package_files_due,
-        "install_due": repository_due or package_files_due or bool(plan.install) or plan.unfinished,
+        **install_steps(tree, run, ROLE, host, plan, request["repository"] or {}),
         "wheels_due": cudnn_apply.is_due(plan.wheels),
         "gpus": len(host.generations),
     }

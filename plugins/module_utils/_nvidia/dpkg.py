@@ -34,6 +34,16 @@ ENVIRONMENT = {
 }
 
 
+def command_runner(run_command: t.Callable[..., tuple[int, str, str]]) -> Run:
+    """Return what runs commands in this environment by ``run_command`` of a module."""
+
+    def run(command: t.Sequence[str]) -> tuple[int, str, str]:
+        rc, out, err = run_command(list(command), environ_update=ENVIRONMENT)
+        return rc, out, err
+
+    return run
+
+
 class Dpkg:
     """The packages of this host, and dpkg's lock."""
 

@@ -12,6 +12,7 @@ import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
@@ -198,10 +199,10 @@ class Planner:
 
     def _port_problems(self, windows: bool) -> list[Problem]:
         listeners, unit = self.params["listeners"], self.params["discovery_unit"]
-        found = ports.port_requirements({"samba_port": self.params["port"]}, listeners, host.SMBD)
+        found = ports.port_problems({"samba_port": self.params["port"]}, listeners, host.SMBD)
         if windows:
-            found += ports.port_requirements({"samba_discovery": DISCOVERY_PORT}, listeners, unit, "udp")
-        return [row for row in found if not row["ok"]]
+            found += ports.port_problems({"samba_discovery": DISCOVERY_PORT}, listeners, unit, "udp")
+        return found
 
     def _missing(self, windows: bool, macos: bool) -> list[str]:
         packages = self.params["packages"]
@@ -212,12 +213,7 @@ class Planner:
             *(packages["macos"] if macos else ()),
             *(packages["hashes"] if hashes else ()),
         ]
-        _rc, out, _err = self.module.run_command(
-            ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *wanted],
-            environ_update=TEXT_ENVIRONMENT,
-        )
-        installed = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
-        return [name for name in wanted if name not in installed]
+        return missing_packages(self.module.run_command, wanted)
 
     def _before_on_record(self) -> host.Before | None:
         """Return the state of the host before the role; None where the role never ran."""

@@ -81,14 +81,6 @@ def groups_due(groups: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
     )
 
 
-def missing_packages(module: AnsibleModule, names: t.Sequence[str]) -> list[str]:
-    """Return the packages that are not installed, or only in part."""
-    command = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *names]
-    _rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
-    installed = {line.split()[1] for line in out.splitlines() if line.startswith(("ii", "hi"))}
-    return [name for name in names if name not in installed]
-
-
 def can_sudo(module: AnsibleModule, account: Account) -> bool:
     """Return whether a user is root, or can run everything as root by sudo."""
     if account.uid == 0:

@@ -12,6 +12,7 @@ import os
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, findings, plan, trial
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import facts as host_facts
@@ -100,7 +101,7 @@ class Planner:
         host_problems = checks.host_problems(self.params, facts, decision, overridden, refused)
         return {
             "installed": self.installed,
-            "install": host_facts.missing_packages(self.module, self.params["packages"]) if present else [],
+            "install": missing_packages(self.module.run_command, self.params["packages"]) if present else [],
             "settings": list(decision.drop_in),
             "files": plan.files(self.params, facts),
             "directories": plan.directories(self.params, facts.service),

@@ -21,13 +21,6 @@ HOST_NAME = re.compile(rf"(?=.*[A-Za-z]){_LABEL}(\.{_LABEL})*")
 
 
 UNIT = "fail2ban.service"
-# Documented by doc_fragments/fail2ban.py.
-OPTIONS: dict[str, dict[str, t.Any]] = {
-    "fail2ban_bantime": {"type": "str", "default": "1h"},
-    "fail2ban_findtime": {"type": "str", "default": "10m"},
-    "fail2ban_maxretry": {"type": "int", "default": 5},
-    "fail2ban_ignoreip": {"type": "list", "elements": "str", "default": []},
-}
 
 
 def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:

@@ -28,6 +28,16 @@ def port_requirements(
     ]
 
 
+def port_problems(
+    wanted: t.Mapping[str, int | t.Sequence[int]],
+    listeners: t.Sequence[t.Mapping[str, t.Any]],
+    unit: str,
+    protocol: str = "tcp",
+) -> list[dict[str, t.Any]]:
+    """Return the requirements that are not met."""
+    return [row for row in port_requirements(wanted, listeners, unit, protocol) if not row["ok"]]
+
+
 def _of(
     name: str, ports: list[int], requested: list[int], holders: t.Mapping[int, set[str]], protocol: str
 ) -> list[dict[str, t.Any]]:

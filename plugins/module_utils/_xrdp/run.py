@@ -135,8 +135,7 @@ def port_problems(params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str
         return []
     released = UNITS.values() if facts.managed else ()
     listeners = [row for row in params["listeners"] if row["unit"] not in released]
-    found = ports.port_requirements({"xrdp_port": params["port"]}, listeners, UNITS[backend])
-    return [row for row in found if not row["ok"]]
+    return ports.port_problems({"xrdp_port": params["port"]}, listeners, UNITS[backend])
 
 
 def is_certificate_due(module: AnsibleModule, params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> bool:
