@@ -77,6 +77,18 @@ class Repository:
                 own[name] = file.read().rstrip("\n")
         return own
 
+    def free(self) -> int:
+        """Return how many bytes are free where it lies; -1 if that is not this machine or cannot be known."""
+        try:
+            with open(self.file("address"), encoding="utf-8") as file:
+                path = re.sub(r"^local:", "", file.read().strip())
+            if not path.startswith("/"):
+                return -1
+            room = os.statvfs(path)
+        except OSError:
+            return -1
+        return room.f_bavail * room.f_frsize
+
     def arguments(self) -> list[str]:
         found = [word for option in self.options for word in ("--option", option)]
         if self.ca:
@@ -251,7 +263,7 @@ class Restic:
             thread.join(patience_s)
             if thread.problem:
                 raise thread.problem
-        return Done(rc, "\n".join(out), "\n".join(err), bool(late), dropped)
+        return Done(rc, "\n".join(out), "\n".join(err), bool(late), dropped, self.repository.free() if late else -1)
 
 
 def as_user(user: str) -> dict[str, t.Any]:

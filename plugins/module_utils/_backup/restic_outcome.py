@@ -23,6 +23,9 @@ SINCE: dict[str, tuple[int, ...]] = {
     "overwrite": (0, 17),
 }
 
+# restic uploads packs of 16 MiB, and at times a little more: where less is free, none is written.
+PACK = 20 << 20
+
 # The kinds of outcomes. Every kind but OK is a failure, and is reported with its remedy.
 OK = "ok"
 PARTIAL = "partial"
@@ -107,6 +110,7 @@ class Done(t.NamedTuple):
     err: str
     timed_out: bool = False
     dropped: int = 0  # lines of stderr that were too many to be kept: what they said is not known
+    free: int = -1  # bytes that are free where the repository lies; -1 if it is not on this machine
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -174,7 +178,12 @@ def judge(done: Done) -> Outcome:
         waited = [line for line in lines if "retrying after" in line]
         # restic tries again for a quarter of an hour, also what will not do: why, it says each time.
         kinds = [kind for kind, pattern in _WORDS if waited and re.search(pattern, waited[-1])]
-        return Outcome(kinds[0], waited[-1][:400]) if kinds else Outcome(TIMEOUT, message)
+        if kinds:
+            return Outcome(kinds[0], waited[-1][:400])
+        if 0 <= done.free < PACK:
+            # restic 0.14 can wait forever for its own upload that has found no room, and says nothing.
+            return Outcome(FULL, f"restic did not end, and only {done.free >> 20} MiB are free where the repository lies")
+        return Outcome(TIMEOUT, message)
     # "Does not exist" is as well what follows from a connection that was cut while it was opened.
     if done.rc in _CODES and (done.rc != 10 or re.search(_MISSING, text)):
         return Outcome(_CODES[done.rc], message)

@@ -59,6 +59,13 @@ def test_a_hanging_restic_is_ended_in_time(folder: Path) -> None:
     done = fake_restic(folder, "exec sleep 60").run("check", timeout_s=0.5)
     assert (done.timed_out, judge(done).kind) == (True, "timeout")
     assert time.monotonic() - started < 30
+    assert done.free == -1
+
+
+def test_room_is_looked_at_where_the_repository_lies(folder: Path) -> None:
+    restic = fake_restic(folder, "exec sleep 60")
+    Path(restic.repository.file("address")).write_text(f"local:{folder}\n")
+    assert restic.run("check", timeout_s=0.2).free > 0
 
 
 def test_long_output_keeps_its_beginning_and_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
