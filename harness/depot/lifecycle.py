@@ -42,7 +42,7 @@ WWW = STATE / "www"
 CHECKSUMS = STATE / "checksums.json"
 REQUESTS = STATE / "log" / "requests.jsonl"
 FRP = "fatedier/frp/releases/download"
-RELEASES = ROOT / "roles" / "common" / "vars" / "releases.yml"
+RELEASES = ROOT / "roles" / "common" / "vars" / "main" / "releases.yml"
 BASE_IMAGE = "debian12"
 INSTALL = "apt-get install --yes --no-install-recommends apt-cacher-ng && apt-get clean"
 

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 
 # The actions that record findings.
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
+PREPARE = "rigwright.workstation.prepare"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
 
 
@@ -107,7 +108,9 @@ def _module_runs_noted() -> Iterator[IO[bytes]]:
         # Ansible's own actions give task_vars by name; an action that gives none is counted under no host's name.
         task_vars = kwargs.get("task_vars") or {}
         host = task_vars.get("inventory_hostname", "unknown host")
-        run = {"host": host, "role": _role_of(self._task), "verify": _proves(self._task)}
+        # Facts are gathered once for all roles, by the first that asks.
+        role = "common" if self._task.action == PREPARE else _role_of(self._task)
+        run = {"host": host, "role": role, "verify": _proves(self._task)}
         os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
         return execute(self, *args, **kwargs)
 

@@ -16,7 +16,7 @@ description:
 positional: _input, name, own, version, machine, role
 options:
   _input:
-    description: The pinned releases, C(__common_releases) of C(roles/common/vars/releases.yml).
+    description: The pinned releases, C(__common_releases) of C(roles/common/vars/main/releases.yml).
     type: dict
     required: true
   name:

@@ -6,6 +6,7 @@ A check takes a Role and yields a line for each violation; CHECKS lists them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,7 +36,11 @@ ALSO_ALLOWED = re.compile(
 PROOFS = {"smoke_test"}
 OF_STATES = ("tasks/install.yml", "tasks/configure.yml", "tasks/remove.yml")
 
-PREPARE = {"name": f"{COLLECTION}.common", "tasks_from": "prepare"}
+PREPARE: dict[str, Any] = {f"{COLLECTION}.prepare": None, "register": "__common_prepared"}
+PLATFORM_VARIABLES = {
+    "ansible.builtin.include_vars": "{{ item }}",
+    "loop": "{{ __common_prepared.platform_files }}",
+}
 
 # Public variables that do not begin with the role's name: another program than xrdp may serve the desktop, by choice of this one.
 NAMED_OTHERWISE = {"xrdp": {"remote_desktop_backend"}}
@@ -220,7 +225,8 @@ def variables(role: Role) -> Iterator[str]:
     for file, tasks in role.tasks.items():
         for task in tasks:
             for name in [task.get("register"), *task.get("ansible.builtin.set_fact", {})]:
-                if name and name != "cacheable" and not name.startswith(f"__{role.name}_"):
+                shared = name in ("cacheable", PREPARE["register"])
+                if name and not shared and not name.startswith(f"__{role.name}_"):
                     yield f"{name} in tasks/{file} does not begin with __{role.name}_"
 
 
@@ -277,14 +283,23 @@ def templates(role: Role) -> Iterator[str]:
 
 
 def platforms(role: Role) -> Iterator[str]:
-    """Report platforms in meta/main.yml that differ from the support matrix."""
-    matrix = yaml.safe_load((role.checkout / "roles/common/vars/platforms.yml").read_text())["__common_platforms"]
+    """Report platforms in meta/main.yml that differ from the support matrix, and variables of platforms that are not loaded."""
+    matrix = yaml.safe_load((role.checkout / "roles/common/vars/main/platforms.yml").read_text())["__common_platforms"]
     wanted: dict[str, list[str]] = {}
     for platform in matrix:
         wanted.setdefault(platform["distribution"], []).append(platform["codename"])
     stated = (role.load("meta/main.yml") or {}).get("galaxy_info", {}).get("platforms", [])
     if {platform["name"]: platform["versions"] for platform in stated} != wanted:
-        yield f"meta/main.yml has other platforms than roles/common/vars/platforms.yml: {wanted}"
+        yield f"meta/main.yml has other platforms than roles/common/vars/main/platforms.yml: {wanted}"
+    if any((role.path / "vars").glob("[A-Z]*.yml")):
+        for name, tasks in role.tasks.items():
+            for prepare, following in itertools.pairwise([*tasks, {}]):
+                if prepare | PREPARE == prepare and following | PLATFORM_VARIABLES != following:
+                    yield f"tasks/{name} does not load the variables of the platform after Prepare"
+
+
+# An import costs no task of its own; an include that is not due costs one instead of all that it has.
+INCLUDED = {"Install": "include", "Configure": "import", "Remove": "include"}
 
 
 def plans(role: Role) -> bool:
@@ -299,15 +314,14 @@ def table_of_contents(role: Role) -> Iterator[str]:
         return
     if (lines := len(file.read_text().splitlines())) > MAIN_LINES:
         yield f"tasks/main.yml has {lines} lines, more than {MAIN_LINES}"
-    prepare: dict[str, Any] = {"ansible.builtin.include_role": PREPARE}
     require: dict[str, Any] = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
-    plan = {"ansible.builtin.include_tasks": "plan.yml"}
+    plan = {"ansible.builtin.import_tasks": "plan.yml"}
     # A role with a plan module refuses in its plan; the others need `require`.
     refusal = ("Plan", (plan, "")) if plans(role) else ("Check the request", (require, "present"))
-    wanted = dict([("Prepare", (prepare, "")), refusal])
+    wanted = dict([("Prepare", (PREPARE, "")), refusal])
     for verb, state in (("Install", "present"), ("Configure", "present"), ("Remove", "absent")):
         if f"{verb.lower()}.yml" in role.tasks:
-            wanted[verb] = ({"ansible.builtin.include_tasks": f"{verb.lower()}.yml"}, state)
+            wanted[verb] = ({f"ansible.builtin.{INCLUDED[verb]}_tasks": f"{verb.lower()}.yml"}, state)
     tasks = role.load("tasks/main.yml") or [{}]
     if tasks[0].get("name") != "Prepare":
         yield "tasks/main.yml does not begin with Prepare"
@@ -346,8 +360,9 @@ def verification(role: Role) -> Iterator[str]:
 
     The action verify records those of the role's module.
     """
-    if role.tasks.get("verify.yml", [{}])[0].get("ansible.builtin.include_role") != PREPARE:
-        yield "tasks/verify.yml does not begin with Prepare: run alone, it has no facts and no platform variables"
+    first = role.tasks.get("verify.yml", [{}])[0]
+    if first | PREPARE != first:
+        yield "tasks/verify.yml does not begin with Prepare: run alone, it has no facts"
     found = [
         task[f"{COLLECTION}.finding"] for task in role.tasks.get("verify.yml", []) if f"{COLLECTION}.finding" in task
     ]

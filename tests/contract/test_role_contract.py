@@ -31,9 +31,12 @@ argument_specs:
 MAIN = """\
 ---
 - name: Prepare
-  ansible.builtin.include_role:
-    name: rigwright.workstation.common
-    tasks_from: prepare
+  rigwright.workstation.prepare:
+  register: __common_prepared
+
+- name: Load the variables of the platform
+  ansible.builtin.include_vars: "{{ item }}"
+  loop: "{{ __common_prepared.platform_files }}"
 
 - name: Check the request
   rigwright.workstation.require:
@@ -44,7 +47,7 @@ MAIN = """\
   ansible.builtin.ping:
 
 - name: Configure
-  ansible.builtin.include_tasks: configure.yml
+  ansible.builtin.import_tasks: configure.yml
   when: web_state == "present" and __web_wanted
 
 - name: Remove
@@ -83,9 +86,12 @@ __web_files:
 VERIFY = """\
 ---
 - name: Prepare
-  ansible.builtin.include_role:
-    name: rigwright.workstation.common
-    tasks_from: prepare
+  rigwright.workstation.prepare:
+  register: __common_prepared
+
+- name: Load the variables of the platform
+  ansible.builtin.include_vars: "{{ item }}"
+  loop: "{{ __common_prepared.platform_files }}"
 
 - name: Record that it answers
   rigwright.workstation.finding: {id: web.answers, status: pass, evidence: "GET /: 200", remedy: "set web_token"}
@@ -110,7 +116,7 @@ __common_platforms:
 """
 
 GOOD = {
-    "roles/common/vars/platforms.yml": PLATFORMS,
+    "roles/common/vars/main/platforms.yml": PLATFORMS,
     "roles/web/README.md": "# web\n",
     "roles/web/defaults/main.yml": DEFAULTS,
     "roles/web/meta/argument_specs.yml": SPECS,
@@ -217,7 +223,7 @@ def test_good_role_passes(role):
             "templates",
             "templates/etc/web/other.conf.j2 is missing",
         ),
-        ("meta/main.yml", ", trixie", "", "platforms", "other platforms than roles/common/vars/platforms.yml"),
+        ("meta/main.yml", ", trixie", "", "platforms", "other platforms than roles/common/vars/main/platforms.yml"),
         ("tasks/main.yml", "name: Prepare", "name: Begin", "table_of_contents", "does not begin with Prepare"),
         ("tasks/main.yml", "tasks: configure", "tasks: other", "table_of_contents", "Configure does something else"),
         ("tasks/main.yml", 'web_state == "absent"', "true", "table_of_contents", "Remove is not tied to web_state"),
@@ -250,11 +256,24 @@ def test_good_role_passes(role):
             "verification",
             "records no finding",
         ),
-        ("tasks/verify.yml", "tasks_from: prepare", "tasks_from: other", "verification", "does not begin with Prepare"),
+        ("tasks/verify.yml", "loop: ", "with_items: ", "platforms", "does not load the variables of the platform"),
+        (
+            "tasks/verify.yml",
+            "register: __common_prepared",
+            "register: __other",
+            "verification",
+            "does not begin with Prepare",
+        ),
         ("tasks/verify.yml", "id: web.", "id: ssh.", "verification", "ssh.answers does not begin with web."),
         ("tasks/configure.yml", "register: __web_written", "diff: true", "registered_changes", "is not registered"),
         ("tasks/main.yml", "ansible.builtin.ping", "ping", "full_names", "ping is no full name"),
-        ("tasks/main.yml", "rigwright.workstation.common", "common", "full_names", "role common is no full name"),
+        (
+            "tasks/main.yml",
+            "ansible.builtin.ping:",
+            "ansible.builtin.include_role: {name: common}",
+            "full_names",
+            "role common is no full name",
+        ),
     ],
 )
 def test_flaw_is_found(role, path, old, new, check, message):

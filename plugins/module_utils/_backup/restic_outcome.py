@@ -182,7 +182,9 @@ def judge(done: Done) -> Outcome:
             return Outcome(kinds[0], waited[-1][:400])
         if 0 <= done.free < PACK:
             # restic 0.14 can wait forever for its own upload that has found no room, and says nothing.
-            return Outcome(FULL, f"restic did not end, and only {done.free >> 20} MiB are free where the repository lies")
+            return Outcome(
+                FULL, f"restic did not end, and only {done.free >> 20} MiB are free where the repository lies"
+            )
         return Outcome(TIMEOUT, message)
     # "Does not exist" is as well what follows from a connection that was cut while it was opened.
     if done.rc in _CODES and (done.rc != 10 or re.search(_MISSING, text)):

@@ -24,7 +24,7 @@ SPEC: dict[str, t.Any] = {
 def role_module() -> tuple[AnsibleModule, dict[str, t.Any]]:
     """Return the module and its request: the options of the role, the secrets among them, the context, and ``planned``.
 
-    ``planned`` is what earlier tasks of the run would have made in check mode (roles/common/vars/planned.yml).
+    ``planned`` is what earlier tasks of the run would have made in check mode (roles/common/vars/main/planned.yml).
     """
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     if os.geteuid() != 0:

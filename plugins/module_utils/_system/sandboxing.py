@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
-# Upper limit of the exposure of a sandboxed unit. The lines of roles/common/vars/hardening.yml give about 1.5 ("OK"), none 9.2 ("UNSAFE").
+# Upper limit of the exposure of a sandboxed unit. The lines of hardening.yml in the role common give about 1.5 ("OK"), none 9.2 ("UNSAFE").
 LIMIT = 2.5
 
 

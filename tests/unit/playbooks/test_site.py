@@ -25,7 +25,9 @@ DECLARED: dict[str, dict[str, Any]] = {
 EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
-VARIABLES = {
+VARIABLES: dict[str, Any] = {
+    # Roles take the facts of LOOK.
+    "__common_prepared": {"platform_files": []},
     "ansible_become": False,
     "frp_client_server_address": "one",
     "frp_server_state": "present",
@@ -48,7 +50,6 @@ def site(run_plays, tmp_path):
     """Run the site on two gateways and a client of the first; one of the first's roles fails."""
     collection = tmp_path / "collections/ansible_collections/rigwright/workstation"
     files = {
-        "common/tasks/prepare.yml": "[]",
         "common/tasks/look_at_host.yml": LOOK,
         "mirrors/tasks/main.yml": FAIL.format("mirrors"),
         "ssh/tasks/main.yml": "[]",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What roles hand each other in check mode (roles/common/vars/planned.yml)."""
+"""What roles hand each other in check mode (roles/common/vars/main/planned.yml)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-PLANNED = Path(__file__).parents[3] / "roles/common/vars/planned.yml"
+PLANNED = Path(__file__).parents[3] / "roles/common/vars/main/planned.yml"
 MOUNT = {"target": "/data", "source": "/dev/sdb1", "fstype": "ext4", "bytes": 1}
 RESULTS: dict[str, Any] = {
     "__storage_applied": {"mounts": [MOUNT], "unmounts": ["/old"], "directories": ["/data/x"]},
@@ -51,7 +51,10 @@ def test_check_mode_asks_for_package_lists(run_tasks, options, refused):
     }
     tasks = [
         {"ansible.builtin.set_fact": {"ansible_facts": facts}},
-        *({"ansible.builtin.include_vars": str(PLANNED.parent / name)} for name in ("platforms.yml", "main.yml")),
+        *(
+            {"ansible.builtin.include_vars": str(PLANNED.parent / name)}
+            for name in ("platforms.yml", "requirements.yml")
+        ),
         {"rigwright.workstation.require": {"that": "{{ __common_requirements }}"}, "vars": {"ansible_facts": facts}},
     ]
     run = run_tasks(tasks, *options)

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.chec
 
 from tests.unit.support.backup.hosts import CHECKOUT, PASSWORD, request
 
-HARDENING = yaml.safe_load((CHECKOUT / "roles/common/vars/hardening.yml").read_text())["__common_hardening"]
+HARDENING = yaml.safe_load((CHECKOUT / "roles/common/vars/main/hardening.yml").read_text())["__common_hardening"]
 
 
 def files(**changes: Any) -> dict[str, str]:

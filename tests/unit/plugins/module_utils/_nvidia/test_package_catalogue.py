@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parents[5]
 
 
 def test_every_supported_system_has_both_sources() -> None:
-    rows = yaml.safe_load((CHECKOUT / "roles/common/vars/platforms.yml").read_text())["__common_platforms"]
+    rows = yaml.safe_load((CHECKOUT / "roles/common/vars/main/platforms.yml").read_text())["__common_platforms"]
     supported = {(row["distribution"], row["version"]) for row in rows}
     assert {(row.distribution, row.version) for row in package_data.ARCHIVES} == supported
     assert {(row.distribution, row.version) for row in package_data.CUDA_REPOSITORIES} == supported

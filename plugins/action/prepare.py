@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Prepare a host for a role: refuse misspelled variables and unsupported hosts, and gather facts once a host and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
+
+# A registered result, unlike a fact, is never one of an earlier run: listeners and disks in a fact cache are outdated.
+REGISTERED = "__common_prepared"
+PREFIX = "ansible_"
+# The policy that starts no service, of a run that was killed while it installed packages (common/tasks/install_packages.yml).
+LEFT = "common_no_starts"
+PLATFORMS = (
+    ("os_family",),
+    ("distribution",),
+    ("distribution", "distribution_major_version"),
+    ("distribution", "distribution_version"),
+)
+
+
+class ActionModule(ActionBase):
+    """prepare"""
+
+    _supports_check_mode = True
+    _requires_connection = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self.validate_argument_spec(argument_spec={})
+        # A name, or from ansible-core 2.21 on names with expressions.
+        if REGISTERED not in (self._task.register or ()):
+            raise AnsibleActionFail(
+                f"the action gathers facts once a run if it knows its last result: register {REGISTERED}."
+            )
+        variables = task_vars or {}
+        message = refusal(self._misspelled(variables))
+        if message:
+            return {"failed": True, "changed": False, "msg": message}
+        earlier: Mapping[str, Any] = variables["ansible_facts"]
+        if self._is_prepared(variables):
+            return {"changed": False, "platform_files": self._platform_files(earlier)}
+        result: dict[str, Any] = self._execute_module(
+            module_name="rigwright.workstation.host_facts",
+            module_args={"setup": "service_mgr" not in earlier},
+            task_vars=variables,
+        )
+        if result.get("failed"):
+            return result
+        facts = {**earlier, **{name.removeprefix(PREFIX): value for name, value in result["ansible_facts"].items()}}
+        templar = self._templar.copy_with_new_env(available_variables={**variables, "ansible_facts": facts})
+        message = refusal(templar.template(variables.get("__common_requirements", [])))
+        if message:
+            return {**result, "failed": True, "changed": False, "msg": message}
+        return {
+            **result,
+            "changed": self._removed_policy(facts, variables),
+            "platform_files": self._platform_files(facts),
+        }
+
+    def _misspelled(self, variables: dict[str, Any]) -> list[Any]:
+        lookup = lookup_loader.get(
+            "rigwright.workstation.unknown_variables", loader=self._loader, templar=self._templar
+        )
+        found: list[Any] = lookup.run([], variables=variables)
+        return found
+
+    @staticmethod
+    def _is_prepared(variables: Mapping[str, Any]) -> bool:
+        """Return whether the host has facts of this run. A role that became root needs those that only root can read."""
+        earlier, facts = variables.get(REGISTERED), variables["ansible_facts"]
+        return bool(earlier and not earlier.get("failed") and facts.get("rigwright", {}).get("uid") == 0)
+
+    def _platform_files(self, facts: Mapping[str, Any]) -> list[str]:
+        """Return the files with variables of the host's platform that the calling role has, the least specific first."""
+        role = self._task._role
+        if role is None:
+            return []
+        folder = Path(role._role_path, "vars")
+        names = dict.fromkeys("_".join(str(facts.get(key, "")) for key in keys) for keys in PLATFORMS)
+        return [str(file) for name in names if (file := folder / f"{name}.yml").is_file()]
+
+    def _removed_policy(self, facts: Mapping[str, Any], variables: dict[str, Any]) -> bool:
+        if LEFT not in facts["rigwright"]["managed"]:
+            return False
+        task = self._task.copy()
+        task.args = {"name": LEFT, "state": "absent"}
+        action = self._shared_loader_obj.action_loader.get(
+            "rigwright.workstation.config_files",
+            task=task,
+            connection=self._connection,
+            play_context=self._play_context,
+            loader=self._loader,
+            templar=self._templar,
+            shared_loader_obj=self._shared_loader_obj,
+        )
+        result = action.run(task_vars=variables)
+        if result.get("failed"):
+            raise AnsibleActionFail(str(result.get("msg")))
+        return bool(result.get("changed"))
