@@ -69,6 +69,7 @@ _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siV
 PATIENCE = 30
 _NOT_YET = ("DRIVER_NOT_LOADED", "NOT_READY")
 
+HIDDEN_DOMAIN = 0xFFFFFFFF
 _PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4}|[0-9a-f]{8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])", re.IGNORECASE)
 
 
@@ -223,11 +224,12 @@ def _value_of(row: t.Any) -> t.Any | None:
 def pci_address(address: str | bytes) -> str:
     """Return an address as the kernel writes it, 0000:41:00.0; empty for a text that is no address.
 
-    NVML writes the domain with eight digits, in capitals.
+    NVML writes the domain with eight digits, in capitals. A virtual machine sees no switches: NVML then gives only ones.
     """
     text = address.decode() if isinstance(address, bytes) else address
     match = _PCI_ADDRESS.fullmatch(text.strip())
-    return f"{int(match.group(1) or '0', 16):04x}:{match.group(2).lower()}" if match else ""
+    domain = int(match.group(1) or "0", 16) if match else HIDDEN_DOMAIN
+    return f"{domain:04x}:{match.group(2).lower()}" if match and domain != HIDDEN_DOMAIN else ""
 
 
 def find_card(cards: t.Sequence[Card], wanted: str) -> Card:

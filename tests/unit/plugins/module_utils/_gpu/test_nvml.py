@@ -13,7 +13,7 @@ from typing import Any
 import pynvml
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, pci_address
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
 from harness.fakes import nvml as fake_nvml
@@ -208,3 +208,8 @@ def test_a_mismatch_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         machine.upgrade_library("590.48.01")
         with pytest.raises(NvmlError, match="LIB_RM_VERSION_MISMATCH"):
             gpu_nvml.wait_for_driver()
+
+
+def test_a_hidden_switch_has_no_address() -> None:
+    assert pci_address(b"FFFFFFFF:FF:FF.0") == ""
+    assert pci_address("00000000:41:00.0") == "0000:41:00.0"
