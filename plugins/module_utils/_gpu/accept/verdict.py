@@ -36,6 +36,7 @@ JUDGED_PRODUCTS = ("matmul_bf16", "matmul_fp16")
 COPY_FLOOR = 0.85
 # 12, 24 and 52 GB/s are usual of 15.8, 31.5 and 63 GB/s (x16 of generation 3, 4 and 5).
 BUS_FLOOR = 0.75
+BUS_TESTS = ("h2d", "d2h", "h2d_d2h")
 # A rate above the ceiling means that a clock or link was read wrong.
 IMPLAUSIBLE = 1.03
 # The share of a window's samples.
@@ -81,7 +82,8 @@ def figures(card: Facts, events: t.Sequence[Facts], samples: t.Sequence[Facts]) 
 def _figures_of(card: Facts, test: str, windows: t.Sequence[Facts], samples: t.Sequence[Facts]) -> Facts:
     during = [row for row in samples if any(window["from"] <= row["at"] <= window["to"] for window in windows)]
     values = [window["value"] for window in windows]
-    value = statistics.median(values)
+    # Other guests of a host load its bus now and then: the best window is the card's. A broken link is slow in all of them.
+    value = max(values) if test in BUS_TESTS else statistics.median(values)
     facts = {
         "unit": windows[0]["unit"],
         "values": [round(number, 3) for number in values],

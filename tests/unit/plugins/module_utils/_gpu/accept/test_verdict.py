@@ -91,6 +91,14 @@ def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
     assert evidence(report({test: value})) == [("hardware", test)]
 
 
+def test_the_best_window_of_the_bus_counts():
+    slow = {"event": "window", "test": "h2d", "unit": "gb_s", "from": 0.0, "to": 1.0, "value": 46.0}
+    windows = [slow, slow, {**slow, "value": 55.0}]
+    assert accept.figures(card(), windows, [])["h2d"]["value"] == 55.0
+    copies = [{**window, "test": "copy"} for window in windows]
+    assert accept.figures(card(), copies, [])["copy"]["value"] == 46.0
+
+
 def test_slow_link_is_found_despite_its_efficiency():
     found = report({"h2d": 27, "d2h": 27}, pcie_width=8)
 
