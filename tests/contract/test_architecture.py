@@ -16,6 +16,26 @@ CHECKOUT = Path(__file__).parents[2]
 FILE_LINES, MODULE_LINES = 450, 120
 # One file that is copied to a machine with a GPU and runs there alone.
 ALONE = {"harness/fakes/record_nvml.py"}
+# Bytes of our sources that Ansible packs for a module and copies at each run, the compressed third of them.
+PAYLOAD = 190_000
+# These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS and the modes of GPUs; hosts as a whole.
+LARGE_PAYLOADS = {
+    "bare_metal_plan": 230_000,
+    "backup_plan": 220_000,
+    "cuda_plan": 210_000,
+    "cuda_verify": 210_000,
+    "cudnn_plan": 230_000,
+    "cudnn_verify": 230_000,
+    "gpu_accept": 220_000,
+    "gpu_health": 210_000,
+    "gpu_sharing_plan": 360_000,
+    "gpu_sharing_verify": 360_000,
+    "nvidia_container_toolkit_plan": 230_000,
+    "nvidia_container_toolkit_verify": 240_000,
+    "nvidia_driver_packages": 320_000,
+    "nvidia_driver_plan": 320_000,
+    "nvidia_driver_verify": 320_000,
+}
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path
@@ -34,6 +54,26 @@ def code_lines(text: str) -> int:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in DOCUMENTS
     ]
     return len(text.splitlines()) - sum((node.end_lineno or 0) - node.lineno + 1 for node in documents)
+
+
+def payload(module: Path) -> int:
+    """Count the bytes of a module and of all that it imports from module_utils."""
+    seen: set[Path] = set()
+    waiting = {module}
+    while waiting:
+        path = waiting.pop()
+        seen.add(path)
+        files = {file for name in architecture.imported(path.read_text()) for file in files_of(name)}
+        waiting |= files - seen
+    return sum(path.stat().st_size for path in seen)
+
+
+def files_of(name: str) -> Iterator[Path]:
+    """Yield the file of `_gpu.mig.plan`, or of what is imported from it."""
+    for parts in (name.split("."), name.split(".")[:-1]):
+        file = (CHECKOUT / architecture.UTILS).joinpath(*parts).with_suffix(".py")
+        if parts and file.is_file():
+            yield file
 
 
 def upwards(graph: dict[str, set[str]]) -> Iterator[str]:
@@ -99,3 +139,9 @@ def test_documentation_is_not_counted() -> None:
 @pytest.mark.parametrize("name", pages.PAGES)
 def test_page_is_as_the_code_makes_it(name: str) -> None:
     assert (CHECKOUT / "docs" / name).read_text() == pages.PAGES[name](), "run `python -m harness pages`"
+
+
+def test_a_module_carries_no_more_than_it_needs() -> None:
+    payloads = {module.stem: payload(module) for module in MODULES}
+    assert {name: size for name, size in payloads.items() if size > LARGE_PAYLOADS.get(name, PAYLOAD)} == {}
+    assert [name for name in LARGE_PAYLOADS if payloads[name] < PAYLOAD] == []
