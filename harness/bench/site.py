@@ -6,6 +6,7 @@ Seconds depend on the machine, so they are printed and never tested; tests hold 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import resource
@@ -13,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,14 +47,23 @@ def controller_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def run_site(machines: Collection[Machine]) -> Cost:
+def mitogen() -> dict[str, str]:
+    """Return the environment in which Ansible runs under Mitogen. Raises Refusal where it is not installed."""
+    found = importlib.util.find_spec("ansible_mitogen")
+    if found is None or not found.submodule_search_locations:
+        raise Refusal("Mitogen is not installed: .venv/bin/pip install --require-hashes -r requirements/mitogen.txt")
+    strategies = Path(next(iter(found.submodule_search_locations)), "plugins/strategy")
+    return {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(strategies)}
+
+
+def run_site(machines: Collection[Machine], environment: Mapping[str, str]) -> Cost:
     """Run site.yml once. Raises Refusal when it fails or changes something."""
     program, *arguments = demo.site_command()
     hosts, controller, start = host_seconds(machines), controller_seconds(), time.monotonic()
     done = subprocess.run(
         [Path(sys.executable).with_name(program), *arguments],
         cwd=ROOT,
-        env=os.environ | {"RIGWRIGHT_REPORT_PATH": str(demo.REPORT)},
+        env={**os.environ, "RIGWRIGHT_REPORT_PATH": str(demo.REPORT), **environment},
         stdout=subprocess.DEVNULL,
         check=False,
     )
@@ -66,6 +76,7 @@ def run_site(machines: Collection[Machine]) -> Cost:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs that are counted (default: 3)")
+    parser.add_argument("--mitogen", action="store_true", help="run Ansible under Mitogen (docs/performance.md)")
     parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
     parser.add_argument("--backup", action="store_true", help="measure the role backup next to plain restic instead")
     bench_dataset_cache.add_arguments(parser)
@@ -80,13 +91,15 @@ def main(args: argparse.Namespace) -> int:
         return bench_dataset_cache.main(args)
     machines = demo.hosts().values()
     demo.provision()
+    environment = mitogen() if args.mitogen else {}
     costs = []
     for number in range(args.runs):
         with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):
-            costs.append(run_site(machines))
+            costs.append(run_site(machines, environment))
     median = Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
     load = os.getloadavg()[0]
-    say(f"site.yml, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
+    name = "site.yml under Mitogen" if args.mitogen else "site.yml"
+    say(f"{name}, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
     print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {median.hosts:.1f} CPU-s")
     for alias, host in json.loads(demo.REPORT.read_text())["hosts"].items():
         runs = {name: role["module_runs"] for name, role in host["roles"].items() if role["module_runs"]}

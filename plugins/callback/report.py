@@ -48,6 +48,7 @@ import contextlib
 import datetime
 import fcntl
 import functools
+import importlib
 import json
 import os
 import tempfile
@@ -95,13 +96,21 @@ def _proves(task: Task) -> bool:
 
 
 @contextlib.contextmanager
-def _module_runs_noted() -> Iterator[IO[bytes]]:
-    """Give a file that gets a line of JSON for each module that is started, in whichever process.
+def _journal() -> Iterator[IO[bytes]]:
+    """Give a file to which workers append, which are forked later and inherit it open."""
+    with tempfile.TemporaryFile() as journal:
+        fcntl.fcntl(journal, fcntl.F_SETFL, os.O_APPEND)
+        yield journal
+
+
+@contextlib.contextmanager
+def _module_runs_noted(starter: Any, journal: IO[bytes]) -> Iterator[None]:
+    """Note each module that actions start, in whichever process: a line of JSON in the journal.
 
     Ansible reports tasks to a callback, not modules, and an action plugin may start none or several. All of them go
-    through this one method, in workers that are forked after it is wrapped and that inherit the open file.
+    through one method of *starter*, in workers that are forked after it is wrapped.
     """
-    execute = ActionBase._execute_module
+    execute = starter._execute_module
 
     @functools.wraps(execute)
     def noted(self: ActionBase, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -112,15 +121,24 @@ def _module_runs_noted() -> Iterator[IO[bytes]]:
         role = "common" if self._task.action == PREPARE else _role_of(self._task)
         run = {"host": host, "role": role, "verify": _proves(self._task)}
         os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
-        return execute(self, *args, **kwargs)
+        result: dict[str, Any] = execute(self, *args, **kwargs)
+        return result
 
-    with tempfile.TemporaryFile() as journal:
-        fcntl.fcntl(journal, fcntl.F_SETFL, os.O_APPEND)
-        ActionBase._execute_module = noted
-        try:
-            yield journal
-        finally:
-            ActionBase._execute_module = execute
+    starter._execute_module = noted
+    try:
+        yield
+    finally:
+        starter._execute_module = execute
+
+
+def _starter_of_mitogen(strategy: str) -> Any | None:
+    """Return what starts modules under a strategy of Mitogen; it comes before Ansible's own."""
+    if not strategy.rpartition(".")[2].startswith("mitogen"):
+        return None
+    try:
+        return importlib.import_module("ansible_mitogen.mixins").ActionModuleMixin
+    except ImportError:
+        return None
 
 
 @contextlib.contextmanager
@@ -201,7 +219,9 @@ class CallbackModule(CallbackBase):
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()
-        self._module_runs = self._open.enter_context(_module_runs_noted())
+        self._module_runs = self._open.enter_context(_journal())
+        self._starters = [ActionBase]
+        self._open.enter_context(_module_runs_noted(ActionBase, self._module_runs))
         self._open.enter_context(_argument_specs_left_out())
         self._silence = _Silence(
             self.get_option("silence"), lambda line: self._display.display(line, color=C.COLOR_SKIP)
@@ -215,6 +235,10 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._end_play()
         self._report.plays.append({"name": play.get_name().strip(), "seconds": 0.0})
+        starter = _starter_of_mitogen(play.strategy)
+        if starter and starter not in self._starters:
+            self._starters.append(starter)
+            self._open.enter_context(_module_runs_noted(starter, self._module_runs))
 
     def v2_runner_on_start(self, host: Host, task: Task) -> None:
         self._task_began[host.get_name(), task._uuid] = time.monotonic()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shlex
@@ -34,7 +35,10 @@ roles_path = roles
 inject_facts_as_vars = false
 callbacks_enabled = rigwright.workstation.report
 nocolor = true
+strategy_plugins = {mitogen}/plugins/strategy
 """
+
+MITOGEN = Path(next(iter(importlib.util.find_spec("ansible_mitogen").submodule_search_locations)))  # type: ignore[union-attr, arg-type]
 
 CommandOutcome = tuple[int, str, str]
 
@@ -129,7 +133,7 @@ def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
         inventory = {"all": {"vars": local, "hosts": dict.fromkeys(hosts)}}
         (tmp_path / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
-        (tmp_path / "ansible.cfg").write_text(CONFIGURATION.format(checkout=CHECKOUT))
+        (tmp_path / "ansible.cfg").write_text(CONFIGURATION.format(checkout=CHECKOUT, mitogen=MITOGEN))
         report = tmp_path / "report.json"
         others = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         done = subprocess.run(

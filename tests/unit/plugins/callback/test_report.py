@@ -146,6 +146,18 @@ def test_an_error_about_an_argument_is_not_buried_under_the_spec(run_tasks, web,
     assert ("described at length" in run.output) is shown
 
 
+def test_mitogen_counts_as_ansible_does(run_plays, web):
+    counts = [
+        {
+            name: (role["module_runs"], role["verify_module_runs"])
+            for name, role in run_plays(plays(strategy)).report["hosts"]["localhost"]["roles"].items()
+        }
+        for strategy in ("linear", "mitogen_linear")
+    ]
+    assert counts[0] == counts[1]
+    assert sum(sum(count) for count in counts[1].values()) > 0
+
+
 @pytest.mark.parametrize("strategy", ["linear", "free"])
 def test_a_task_that_takes_long_is_named(run_plays, strategy):
     sleep = {"name": "Take long", "ansible.builtin.command": "sleep 5"}
