@@ -16,11 +16,12 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness import demo
 from harness.bench import backup as bench_backup
 from harness.bench import dataset_cache as bench_dataset_cache
+from harness.bench import scale as bench_scale
 from harness.bench import smb as bench_smb
 from harness.progress import say, step
 from harness.sandbox.clients import Machine
@@ -33,13 +34,6 @@ class Cost(NamedTuple):
     wall: float
     controller: float
     hosts: float
-
-
-def host_seconds(machines: Collection[Machine]) -> float:
-    """Return the processor time that hosts have used since they were started."""
-    stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
-    nanoseconds: list[int] = [stat["cpu_stats"]["cpu_usage"]["total_usage"] for stat in stats]
-    return sum(nanoseconds) / 1e9
 
 
 def controller_seconds() -> float:
@@ -59,7 +53,7 @@ def mitogen() -> dict[str, str]:
 def run_site(machines: Collection[Machine], environment: Mapping[str, str]) -> Cost:
     """Run site.yml once. Raises Refusal when it fails or changes something."""
     program, *arguments = demo.site_command()
-    hosts, controller, start = host_seconds(machines), controller_seconds(), time.monotonic()
+    hosts, controller, start = bench_scale.host_seconds(machines), controller_seconds(), time.monotonic()
     done = subprocess.run(
         [Path(sys.executable).with_name(program), *arguments],
         cwd=ROOT,
@@ -67,7 +61,7 @@ def run_site(machines: Collection[Machine], environment: Mapping[str, str]) -> C
         stdout=subprocess.DEVNULL,
         check=False,
     )
-    cost = Cost(time.monotonic() - start, controller_seconds() - controller, host_seconds(machines) - hosts)
+    cost = Cost(time.monotonic() - start, controller_seconds() - controller, bench_scale.host_seconds(machines) - hosts)
     stats = {name: host["stats"] for name, host in json.loads(demo.REPORT.read_text())["hosts"].items()}
     if done.returncode != 0 or any(stat["changed"] for stat in stats.values()):
         raise Refusal(f"The site was to change nothing: exit status {done.returncode}, {stats}")
@@ -76,6 +70,9 @@ def run_site(machines: Collection[Machine], environment: Mapping[str, str]) -> C
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs that are counted (default: 3)")
+    parser.add_argument(
+        "--hosts", type=int, nargs="+", metavar="N", help="measure so many hosts with four roles instead: 1 5 20"
+    )
     parser.add_argument("--mitogen", action="store_true", help="run Ansible under Mitogen (docs/performance.md)")
     parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
     parser.add_argument("--backup", action="store_true", help="measure the role backup next to plain restic instead")
@@ -83,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    environment = mitogen() if args.mitogen else {}
+    if args.hosts:
+        return bench_scale.main(args.hosts, args.runs, environment)
     if args.smb:
         return bench_smb.main(args.runs)
     if args.backup:
@@ -91,7 +91,6 @@ def main(args: argparse.Namespace) -> int:
         return bench_dataset_cache.main(args)
     machines = demo.hosts().values()
     demo.provision()
-    environment = mitogen() if args.mitogen else {}
     costs = []
     for number in range(args.runs):
         with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):

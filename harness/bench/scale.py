@@ -1,0 +1,146 @@
+"""The cost of a run by the number of hosts: `script/bench --hosts 1 5 20`.
+
+The hosts are containers of Debian 13 with systemd and sshd. They get mirrors, ssh, samba and the firewall, and each role is verified. The
+first run installs everything; the counted ones change nothing. All hosts share this machine's processors with the controller, so compare
+processor seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.progress import say, step
+from harness.sandbox import engine, lab, lifecycle
+from harness.sandbox.clients import Machine
+from harness.sandbox.lab import ROOT, STATE, Lab, Refusal
+
+LAB = "scale"
+ROLES = ("mirrors", "ssh", "samba", "firewall")
+MOST = 200
+VARIABLES = {
+    "mirrors_apt_urls": ["http://{{ sandbox_depot }}/debian"],
+    "mirrors_max_age_days": 3650,  # the archive behind the depot may be old
+    "samba_users": [{"name": "owner", "password": "not-secret-in-a-bench"}],
+    "samba_shares": [{"name": "data", "path": "/srv/data", "valid_users": ["owner"], "read_only": False}],
+    "firewall_allow": [],
+}
+
+
+class Cost(NamedTuple):
+    """What a run took: seconds by the clock, of the controller's processors, of one host's, and MiB of the largest process."""
+
+    wall: float
+    controller: float
+    host: float
+    memory: float
+
+
+def files(count: int) -> tuple[Path, Path]:
+    """Write an inventory of so many hosts, and a playbook for them; return both."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    shared = STATE / "group_vars"
+    if not shared.is_symlink():
+        shared.symlink_to(lab.LABS / "group_vars")
+    hosts = {f"host{n:03}": {"sandbox_host": f"3.{n}", "sandbox_image": "debian13"} for n in range(1, count + 1)}
+    variables = {"sandbox_lab": LAB, "sandbox_frp_versions": ["0.70.1"], **VARIABLES}
+    inventory, playbook = STATE / f"{LAB}.json", STATE / f"{LAB}_play.json"
+    inventory.write_text(json.dumps({"sandbox": {"vars": variables, "hosts": hosts}}))
+    tasks: list[Any] = [
+        {"name": f"Apply {role}", "ansible.builtin.import_role": {"name": f"rigwright.workstation.{role}"}}
+        for role in ROLES
+    ]
+    tasks += [
+        {
+            "name": f"Verify {role}",
+            "ansible.builtin.include_role": {"name": f"rigwright.workstation.{role}", "tasks_from": "verify"},
+        }
+        for role in ROLES
+    ]
+    play = {"name": "Apply and verify the roles", "hosts": "all", "become": True, "gather_facts": False, "tasks": tasks}
+    playbook.write_text(json.dumps([play]))
+    return inventory, playbook
+
+
+def hosts_of(inventory: Path) -> Lab:
+    listing = subprocess.run(
+        [sys.executable, "-m", "ansible", "inventory", "--inventory", str(inventory), "--list"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    return lab.parse(inventory, json.loads(listing.stdout))
+
+
+def host_seconds(machines: Collection[Machine]) -> float:
+    """Return the processor time that hosts have used since they were started."""
+    stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
+    nanoseconds: list[int] = [stat["cpu_stats"]["cpu_usage"]["total_usage"] for stat in stats]
+    return sum(nanoseconds) / 1e9
+
+
+def run(
+    command: list[str | Path], machines: Collection[Machine], environment: Mapping[str, str], *, changes: bool
+) -> Cost:
+    """Run a playbook. Raises Refusal when it fails, or changes something although it may not."""
+    report = STATE / f"{LAB}_report.json"
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    hosts = host_seconds(machines)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "RIGWRIGHT_REPORT_PATH": str(report), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = json.loads(report.read_text())["hosts"] if report.exists() else {}
+    changed = sum(host["stats"]["changed"] for host in found.values())
+    if done.returncode != 0 or (changed and not changes):
+        raise Refusal(f"{done.stdout[-3000:]}\nThe run ended with {done.returncode} and changed {changed} tasks.")
+    controller = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(wall, controller, (host_seconds(machines) - hosts) / len(machines), after.ru_maxrss / 1024)
+
+
+def measure(count: int, runs: int, environment: Mapping[str, str]) -> tuple[Cost, Cost]:
+    """Return what the first run on so many hosts takes, and the median of runs in which nothing has to change."""
+    inventory, playbook = files(count)
+    wanted = hosts_of(inventory)
+    lifecycle.up(wanted)
+    try:
+        machines = [Machine(engine.connect(), host) for host in wanted.hosts]
+        command: list[str | Path] = [Path(sys.executable).with_name("ansible-playbook"), playbook, "--inventory", inventory]
+        with step(f"{count} hosts: first run"):
+            first = run(command, machines, environment, changes=True)
+        later = []
+        for number in range(runs):
+            with step(f"{count} hosts: run {number + 1} of {runs}, in which nothing has to change"):
+                later.append(run(command, machines, environment, changes=False))
+    finally:
+        lifecycle.down(LAB)
+    return first, Cost(*(statistics.median(column) for column in zip(*later, strict=True)))
+
+
+def main(counts: list[int], runs: int, environment: Mapping[str, str]) -> int:
+    wrong = [count for count in counts if not 1 <= count <= MOST]
+    if wrong:
+        raise Refusal(f"--hosts takes numbers from 1 to {MOST}, not {', '.join(map(str, wrong))}")
+    rows = [(count, *measure(count, runs, environment)) for count in counts]
+    say(f"{', '.join(ROLES)}, each with its proof (load {os.getloadavg()[0]:.1f}):")
+    print("    hosts  run                 wall  controller  a host  largest process")
+    for count, first, later in rows:
+        for name, cost in (("first", first), ("nothing to change", later)):
+            print(
+                f"    {count:5}  {name:17} {cost.wall:6.1f}s  {cost.controller:5.1f} CPU-s  {cost.host:4.1f} CPU-s  {cost.memory:4.0f} MiB"
+            )
+    return 0
