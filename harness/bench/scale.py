@@ -36,38 +36,49 @@ VARIABLES = {
 
 
 class Cost(NamedTuple):
-    """What a run took: seconds by the clock, of the controller's processors, of one host's, and MiB of the largest process."""
+    """What a run took: seconds by the clock, of the controller's processors, of one host's; MiB of the largest process; modules of a host."""
 
     wall: float
     controller: float
     host: float
     memory: float
+    modules: float
 
 
-def files(count: int) -> tuple[Path, Path]:
-    """Write an inventory of so many hosts, and a playbook for them; return both."""
+def write_inventory(hosts: Mapping[str, Mapping[str, Any]]) -> Path:
+    """Write an inventory of hosts of Debian 13 with their variables; return its path."""
     STATE.mkdir(parents=True, exist_ok=True)
     shared = STATE / "group_vars"
     if not shared.is_symlink():
         shared.symlink_to(lab.LABS / "group_vars")
-    hosts = {f"host{n:03}": {"sandbox_host": f"3.{n}", "sandbox_image": "debian13"} for n in range(1, count + 1)}
-    variables = {"sandbox_lab": LAB, "sandbox_frp_versions": ["0.70.1"], **VARIABLES}
-    inventory, playbook = STATE / f"{LAB}.json", STATE / f"{LAB}_play.json"
-    inventory.write_text(json.dumps({"sandbox": {"vars": variables, "hosts": hosts}}))
-    tasks: list[Any] = [
-        {"name": f"Apply {role}", "ansible.builtin.import_role": {"name": f"rigwright.workstation.{role}"}}
-        for role in ROLES
-    ]
-    tasks += [
-        {
-            "name": f"Verify {role}",
-            "ansible.builtin.include_role": {"name": f"rigwright.workstation.{role}", "tasks_from": "verify"},
-        }
-        for role in ROLES
-    ]
-    play = {"name": "Apply and verify the roles", "hosts": "all", "become": True, "gather_facts": False, "tasks": tasks}
+    placed = {
+        name: {"sandbox_host": f"3.{number}", "sandbox_image": "debian13", **own}
+        for number, (name, own) in enumerate(hosts.items(), start=1)
+    }
+    variables = {"sandbox_lab": LAB, "sandbox_frp_versions": ["0.70.1"]}
+    inventory = STATE / f"{LAB}.json"
+    inventory.write_text(json.dumps({"sandbox": {"vars": variables, "hosts": placed}}))
+    return inventory
+
+
+def write_playbook(name: str, hosts: str, tasks: Collection[Mapping[str, Any]], **more: Any) -> Path:
+    """Write a playbook of one play; return its path."""
+    play = {"name": f"Apply {name}", "hosts": hosts, "become": True, "gather_facts": False, **more, "tasks": tasks}
+    playbook = STATE / f"{LAB}_{name}.json"
     playbook.write_text(json.dumps([play]))
-    return inventory, playbook
+    return playbook
+
+
+def role_tasks(roles: Collection[str]) -> list[dict[str, Any]]:
+    """Return tasks that apply our roles, and then verify each."""
+    names = [f"rigwright.workstation.{role}" for role in roles]
+    return [
+        *({"name": f"Apply {name}", "ansible.builtin.import_role": {"name": name}} for name in names),
+        *(
+            {"name": f"Verify {name}", "ansible.builtin.include_role": {"name": name, "tasks_from": "verify"}}
+            for name in names
+        ),
+    ]
 
 
 def hosts_of(inventory: Path) -> Lab:
@@ -109,17 +120,29 @@ def run(
     if done.returncode != 0 or (changed and not changes):
         raise Refusal(f"{done.stdout[-3000:]}\nThe run ended with {done.returncode} and changed {changed} tasks.")
     controller = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(wall, controller, (host_seconds(machines) - hosts) / len(machines), after.ru_maxrss / 1024)
+    modules = sum(
+        work["module_runs"] + work["verify_module_runs"]
+        for host in found.values()
+        for work in (*host["roles"].values(), host["outside_roles"])
+    )
+    each = (host_seconds(machines) - hosts) / len(machines)
+    return Cost(wall, controller, each, after.ru_maxrss / 1024, modules / len(machines))
 
 
 def measure(count: int, runs: int, environment: Mapping[str, str]) -> tuple[Cost, Cost]:
     """Return what the first run on so many hosts takes, and the median of runs in which nothing has to change."""
-    inventory, playbook = files(count)
+    inventory = write_inventory({f"host{number:03}": VARIABLES for number in range(1, count + 1)})
+    playbook = write_playbook("roles", "all", role_tasks(ROLES))
     wanted = hosts_of(inventory)
     lifecycle.up(wanted)
     try:
         machines = [Machine(engine.connect(), host) for host in wanted.hosts]
-        command: list[str | Path] = [Path(sys.executable).with_name("ansible-playbook"), playbook, "--inventory", inventory]
+        command: list[str | Path] = [
+            Path(sys.executable).with_name("ansible-playbook"),
+            playbook,
+            "--inventory",
+            inventory,
+        ]
         with step(f"{count} hosts: first run"):
             first = run(command, machines, environment, changes=True)
         later = []
@@ -137,10 +160,10 @@ def main(counts: list[int], runs: int, environment: Mapping[str, str]) -> int:
         raise Refusal(f"--hosts takes numbers from 1 to {MOST}, not {', '.join(map(str, wrong))}")
     rows = [(count, *measure(count, runs, environment)) for count in counts]
     say(f"{', '.join(ROLES)}, each with its proof (load {os.getloadavg()[0]:.1f}):")
-    print("    hosts  run                 wall  controller  a host  largest process")
+    print("    hosts  run                 wall     controller      a host  largest process  modules of a host")
     for count, first, later in rows:
         for name, cost in (("first", first), ("nothing to change", later)):
             print(
-                f"    {count:5}  {name:17} {cost.wall:6.1f}s  {cost.controller:5.1f} CPU-s  {cost.host:4.1f} CPU-s  {cost.memory:4.0f} MiB"
+                f"    {count:5}  {name:17} {cost.wall:6.1f}s  {cost.controller:5.1f} CPU-s  {cost.host:4.1f} CPU-s  {cost.memory:4.0f} MiB  {cost.modules:.0f}"
             )
     return 0

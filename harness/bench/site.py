@@ -21,6 +21,7 @@ from typing import NamedTuple
 from harness import demo
 from harness.bench import backup as bench_backup
 from harness.bench import dataset_cache as bench_dataset_cache
+from harness.bench import peers as bench_peers
 from harness.bench import scale as bench_scale
 from harness.bench import smb as bench_smb
 from harness.progress import say, step
@@ -73,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hosts", type=int, nargs="+", metavar="N", help="measure so many hosts with four roles instead: 1 5 20"
     )
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        metavar="FOLDER",
+        help="measure roles next to those of others instead (docs/performance.md)",
+    )
     parser.add_argument("--mitogen", action="store_true", help="run Ansible under Mitogen (docs/performance.md)")
     parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
     parser.add_argument("--backup", action="store_true", help="measure the role backup next to plain restic instead")
@@ -83,6 +90,8 @@ def main(args: argparse.Namespace) -> int:
     environment = mitogen() if args.mitogen else {}
     if args.hosts:
         return bench_scale.main(args.hosts, args.runs, environment)
+    if args.peers:
+        return bench_peers.main(args.peers, args.runs, environment)
     if args.smb:
         return bench_smb.main(args.runs)
     if args.backup:

@@ -1,0 +1,172 @@
+"""Our roles beside other collections' roles for the same work: `script/bench --peers FOLDER`.
+
+FOLDER has what you fetched yourself: `roles/geerlingguy.docker`, `roles/willshersystems.sshd`, and
+`collections/ansible_collections/vladgh/samba`. A peer that is missing there is left out, with a line.
+
+Each side has a fresh container of Debian 13. After the first runs, both run by turns with nothing to change, without proofs on our side,
+which the peers do not have either. The same checks then look at both hosts.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.bench import scale
+from harness.progress import say, step
+from harness.sandbox import engine, lifecycle
+from harness.sandbox.clients import Machine
+from harness.sandbox.lab import Refusal
+
+PASSWORD = "not-secret-in-a-bench"  # noqa: S105 - of a container without a way out
+OURS, THEIRS = "ours", "theirs"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A role of ours and one of others, the variables of both, and a command that ends well on hosts that either has set up."""
+
+    role: str
+    peer: str
+    place: str
+    ours: Mapping[str, Any]
+    theirs: Mapping[str, Any]
+    check: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+PAIRS = (
+    Pair(
+        "samba",
+        "vladgh.samba.server",
+        "collections/ansible_collections/vladgh/samba",
+        {
+            "samba_users": [{"name": "owner", "password": PASSWORD}],
+            "samba_shares": [{"name": "data", "path": "/srv/data", "valid_users": ["owner"], "read_only": False}],
+        },
+        {
+            "samba_users": [{"name": "owner", "password": PASSWORD}],
+            "samba_shares": [
+                {"name": "data", "path": "/srv/data", "valid_users": "owner", "write_list": "owner", "owner": "owner"}
+            ],
+        },
+        f"apt-get install -y smbclient >/dev/null && PASSWD={PASSWORD} smbclient -U owner //localhost/data -c ls",
+    ),
+    Pair(
+        "docker",
+        "geerlingguy.docker",
+        "roles/geerlingguy.docker",
+        {"docker_users": ["owner"]},
+        {
+            "docker_add_repo": False,
+            "docker_packages": ["docker.io"],
+            "docker_install_compose": False,
+            "docker_install_compose_plugin": False,
+            "docker_users": ["owner"],
+            "docker_daemon_options": {"log-driver": "local"},
+        },
+        "docker info --format '{{.LoggingDriver}}' | grep -qx local && id -nG owner | grep -qw docker",
+        # Its vars/Debian.yml overrides variables of a play: without this, each run removes docker and installs it again.
+        {"docker_obsolete_packages": []},
+    ),
+    Pair(
+        "ssh",
+        "willshersystems.sshd",
+        "roles/willshersystems.sshd",
+        {"ssh_passwords": False},
+        {
+            "sshd_config": {
+                "PasswordAuthentication": False,
+                "KbdInteractiveAuthentication": False,
+                "PermitRootLogin": "prohibit-password",
+                "Include": "/etc/ssh/sshd_config.d/*.conf",
+                "UsePAM": True,
+            }
+        },
+        "sshd -T | grep -qx 'passwordauthentication no'",
+    ),
+)
+
+
+def playbooks(pair: Pair) -> dict[str, Path]:
+    """Write the playbook of each side; return them."""
+    ours = [{"name": "Apply the role", "ansible.builtin.import_role": {"name": f"rigwright.workstation.{pair.role}"}}]
+    theirs = [{"name": "Apply the role", "ansible.builtin.import_role": {"name": pair.peer}}]
+    return {
+        OURS: scale.write_playbook(f"{pair.role}_ours", OURS, ours, vars=pair.ours),
+        THEIRS: scale.write_playbook(
+            f"{pair.role}_theirs", THEIRS, theirs, vars={**pair.theirs, **pair.extra}, gather_facts=True
+        ),
+    }
+
+
+def compare(
+    pair: Pair,
+    folder: Path,
+    machines: Mapping[str, Machine],
+    inventory: Path,
+    runs: int,
+    environment: Mapping[str, str],
+) -> dict[str, tuple[scale.Cost, scale.Cost]]:
+    """Return the cost of the first run, and the median of those in which nothing has to change, of each side."""
+    found = Path(os.environ.get("ANSIBLE_COLLECTIONS_PATH", "collections"))
+    places = {
+        "ANSIBLE_ROLES_PATH": str(folder / "roles"),
+        "ANSIBLE_COLLECTIONS_PATH": f"{found}:{folder / 'collections'}",
+        **environment,
+    }
+    program = Path(sys.executable).with_name("ansible-playbook")
+    extra = [word for name, value in pair.extra.items() for word in ("-e", f'{{"{name}": {value}}}')]
+    commands: dict[str, list[str | Path]] = {
+        side: [program, playbook, "--inventory", inventory, *(extra if side == THEIRS else [])]
+        for side, playbook in playbooks(pair).items()
+    }
+    first: dict[str, scale.Cost] = {}
+    later: dict[str, list[scale.Cost]] = {OURS: [], THEIRS: []}
+    for side, command in commands.items():
+        with step(f"{pair.role}, {side}: first run"):
+            first[side] = scale.run(command, [machines[side]], places, changes=True)
+    for number in range(runs):
+        for side, command in commands.items():
+            with step(f"{pair.role}, {side}: run {number + 1} of {runs}, in which nothing has to change"):
+                later[side].append(scale.run(command, [machines[side]], places, changes=False))
+    for side in commands:
+        machines[side].must(pair.check, seconds=120)
+    return {
+        side: (first[side], scale.Cost(*(statistics.median(column) for column in zip(*costs, strict=True))))
+        for side, costs in later.items()
+    }
+
+
+def main(folder: Path, runs: int, environment: Mapping[str, str]) -> int:
+    if not folder.is_dir():
+        raise Refusal(f"--peers {folder} is no directory: give the one that has `roles` and `collections` of the peers")
+    folder = folder.resolve()
+    pairs = [pair for pair in PAIRS if (folder / pair.place).is_dir()]
+    for pair in PAIRS:
+        if pair not in pairs:
+            say(f"{pair.peer} is left out: {folder / pair.place} is missing")
+    inventory = scale.write_inventory({OURS: {}, THEIRS: {}})
+    wanted = scale.hosts_of(inventory)
+    lifecycle.up(wanted)
+    try:
+        machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}
+        rows = [(pair, compare(pair, folder, machines, inventory, runs, environment)) for pair in pairs]
+    finally:
+        lifecycle.down(scale.LAB)
+    say(f"one role alone, nothing to change, median of {runs} (load {os.getloadavg()[0]:.1f}):")
+    for pair, costs in rows:
+        for side in (OURS, THEIRS):
+            first, later = costs[side]
+            name = pair.role if side == OURS else pair.peer
+            print(
+                f"    {name:22} first {first.wall:6.1f} s   wall {later.wall:5.1f} s   controller {later.controller:4.1f} CPU-s"
+                f"   host {later.host:4.1f} CPU-s   {later.modules:.0f} module runs"
+            )
+        print(f"    {'ratio':22} {'':16} wall {costs[OURS][1].wall / costs[THEIRS][1].wall:5.2f}")
+    return 0
