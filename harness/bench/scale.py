@@ -36,7 +36,7 @@ VARIABLES = {
 
 
 class Cost(NamedTuple):
-    """What a run took: seconds by the clock, of the controller's processors, of one host's; MiB of the largest process; modules of a host."""
+    """What a run took: seconds by the clock, of the controller's processors, of a host's; MiB of the largest process; modules a host."""
 
     wall: float
     controller: float
@@ -163,7 +163,6 @@ def main(counts: list[int], runs: int, environment: Mapping[str, str]) -> int:
     print("    hosts  run                 wall     controller      a host  largest process  modules of a host")
     for count, first, later in rows:
         for name, cost in (("first", first), ("nothing to change", later)):
-            print(
-                f"    {count:5}  {name:17} {cost.wall:6.1f}s  {cost.controller:5.1f} CPU-s  {cost.host:4.1f} CPU-s  {cost.memory:4.0f} MiB  {cost.modules:.0f}"
-            )
+            seconds = f"{cost.wall:6.1f} s  {cost.controller:6.1f} CPU-s  {cost.host:5.1f} CPU-s"
+            print(f"    {count:5}  {name:17}  {seconds}  {cost.memory:11.0f} MiB  {cost.modules:17.0f}")
     return 0
