@@ -117,25 +117,44 @@ def test_the_oldest_controller_provisions_fresh_hosts(site, oldest):
     assert all(count > 0 for count in result.changed().values())
 
 
-def test_the_newest_controller_finds_nothing_to_change_from_an_installed_archive(site, tmp_path):
+@pytest.fixture(scope="module")
+def second_run(site, tmp_path_factory) -> Run:
+    """Run the installed archive with the newest controller on hosts that the oldest has provisioned."""
     if not OLDEST.is_dir():
         assert site(NEWEST).rc == 0  # nothing has provisioned the hosts
+    folder = tmp_path_factory.mktemp("installed")
     galaxy = NEWEST / "ansible-galaxy"
-    subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path, ROOT], check=True, cwd=tmp_path)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    place = tmp_path / "collections"
+    subprocess.run([galaxy, "collection", "build", "--output-path", folder, ROOT], check=True, cwd=folder)
+    (archive,) = folder.glob("*.tar.gz")
+    place = folder / "collections"
     subprocess.run(
-        [galaxy, "collection", "install", "--force", "--offline", "-p", place, archive], check=True, cwd=tmp_path
+        [galaxy, "collection", "install", "--force", "--offline", "-p", place, archive], check=True, cwd=folder
     )
-    result = site(
+    return site(
         NEWEST,
         playbook="rigwright.workstation.site",
-        cwd=tmp_path,
+        cwd=folder,
         ANSIBLE_COLLECTIONS_PATH=str(place),
         ANSIBLE_CALLBACKS_ENABLED="rigwright.workstation.report",
     )
-    assert result.rc == 0, result.output
-    assert_nothing_to_change(result)
+
+
+def test_the_newest_controller_finds_nothing_to_change_from_an_installed_archive(second_run):
+    assert second_run.rc == 0, second_run.output
+    assert_nothing_to_change(second_run)
+
+
+def test_every_finding_passes_or_states_why_it_was_skipped(second_run):
+    findings = {
+        (name, finding["id"]): finding["status"]
+        for name, host in second_run.hosts.items()
+        for finding in host["findings"]
+    }
+    assert findings["workstation", "frp_client.services"] == "pass"
+    assert findings["laptop", "frp_client.visitors"] == "pass"
+    # A user of docker is as good as root, and every run says who is one.
+    assert findings.pop(("workstation", "docker.group")) == "warn"
+    assert set(findings.values()) <= {"pass", "skip"}
 
 
 @pytest.mark.slow("runs the whole site once more")
@@ -200,25 +219,12 @@ def test_laptop_gets_a_desktop_through_the_gateway(machine):
     workstation.must("loginctl terminate-user owner")
 
 
-def test_every_finding_passes_or_states_why_it_was_skipped(site):
-    result = site(NEWEST, playbook="playbooks/verify.yml")
-    assert result.rc == 0, result.output
-    findings = {
-        (name, finding["id"]): finding["status"] for name, host in result.hosts.items() for finding in host["findings"]
-    }
-    assert findings["workstation", "frp_client.services"] == "pass"
-    assert findings["laptop", "frp_client.visitors"] == "pass"
-    # A user of docker is as good as root, and every run says who is one.
-    assert findings.pop(("workstation", "docker.group")) == "warn"
-    assert set(findings.values()) <= {"pass", "skip"}
-
-
 def test_a_finding_that_fails_fails_the_run(site, machine):
     machine("gateway").must("systemctl stop frps")
-    result = site(NEWEST, playbook="playbooks/verify.yml")
+    result = site(NEWEST, "--limit", "gateway", playbook="playbooks/verify.yml")
+    machine("gateway").must("systemctl start frps")
     assert result.rc != 0
     assert "frp_server.tls" in result.output
-    assert site(NEWEST, "--tags", "frp_server").rc == 0
 
 
 FAILING = {
