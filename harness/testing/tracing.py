@@ -32,8 +32,8 @@ class Trace:
             return
         path = os.path.normpath(os.fspath(arguments[0])) if isinstance(os.fspath(arguments[0]), str) else ""
         name = path.removeprefix(f"{ROOT}/")
-        # Python imports with `rb`, source and compiled.
-        if arguments[1] == "rb" and name.endswith((".py", ".pyc")):
+        # Python imports sources with `rb`, and compiled files, which only a second run finds, with `r`.
+        if name.endswith(".pyc") or (arguments[1] == "rb" and name.endswith(".py")):
             return
         # The links of collections/ lead to the same files.
         name = name.removeprefix("collections/ansible_collections/rigwright/workstation/")

@@ -12,7 +12,7 @@ def test_files_of_the_checkout_are_recorded_by_test() -> None:
     trace.enter(ROOT / "tests/unit/test_a.py")
     trace.hear("open", (f"{ROOT}/docs/samba.md", "r", 0))
     trace.hear("open", (f"{ROOT}/plugins/modules/samba_plan.py", "r", 0))
-    trace.hear("open", (f"{ROOT}/plugins/modules/__pycache__/ssh_plan.cpython-313.pyc", "rb", 0))
+    trace.hear("open", (f"{ROOT}/plugins/modules/__pycache__/ssh_plan.cpython-313.pyc", "r", 0))
     trace.hear("open", (f"{ROOT}/plugins/modules/xrdp_plan.py", "rb", 0))
     trace.hear("open", (f"{ROOT}/collections/ansible_collections/rigwright/workstation/roles/ssh/README.md", "r", 0))
     for place in ("/etc/passwd", f"{ROOT}/.cache/x", 3):
