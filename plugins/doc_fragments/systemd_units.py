@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   units:
-    description: The units, in the order in which they are handled.
+    description: The units, in the order in which they are handled. A unit that is listed twice is refused.
     type: list
     elements: dict
     default: []

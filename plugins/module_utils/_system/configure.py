@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     ConfigFiles,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import refuse_repeated
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import UnitFailed, Units
 
 if t.TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Configure(ConfigFiles):
 
     def __init__(self, module: AnsibleModule) -> None:
         super().__init__(module)
+        refuse_repeated(self.params["units"])
         self.stopping = self._units("stopped")
         self.starting = self._units("started")
         self.stopped: dict[str, t.Any] = {}

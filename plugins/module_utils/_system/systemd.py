@@ -14,6 +14,8 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
+
 # What ``Status.of`` reads, and ``parse_show`` to know a unit by each of its names.
 PROPERTIES = (
     "Id",
@@ -38,6 +40,17 @@ ENABLED = ("enabled", "static", "alias", "indirect", "generated")
 
 
 Properties = dict[str, list[str]]
+
+
+def refuse_repeated(units: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    """Refuse a unit that is listed twice: one state and one list of paths would be lost.
+
+    :raises Refused: it names the units.
+    """
+    names = [unit["name"] for unit in units]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise Refused(f"units are listed twice: {', '.join(repeated)} (write one entry with one state and all paths)")
 
 
 def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Properties]:

@@ -256,3 +256,16 @@ def test_units_that_a_failed_check_has_ended_are_named(configure: Run, service: 
     result = configure("good 2", checks=["false"], state="stopped")
     assert result["failed"] and "refused by `false`" in result["msg"]
     assert "do not run with the old files either: x.service" in result["msg"]
+
+
+@pytest.mark.parametrize("states", [("started", "started"), ("started", "stopped")], ids=["same", "contradicting"])
+def test_unit_that_is_listed_twice_is_refused(run_module: Run, service: FakeService, states: tuple[str, str]) -> None:
+    result = run_module(
+        config_files_apply,
+        name="x",
+        files=[{"path": str(service.file)}],
+        contents=json.dumps({"files": {str(service.file): "good 1"}, "secrets": []}),
+        units=[{"name": "x.service", "state": state} for state in states],
+    )
+    assert result["failed"] and "units are listed twice: x.service" in result["msg"]
+    assert (service.file.exists(), service.verbs) == (False, [])

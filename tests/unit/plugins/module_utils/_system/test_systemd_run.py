@@ -226,3 +226,11 @@ def test_no_secret_shows_when_a_file_is_refused(run, files, systemd):
     files[0].write_text("2\n")
     systemd.validator = (1, "", "bad token = 'hunter2' at line 2")
     assert "bad token = '***' at line 2" in run(fails=True, validate=X_CHECK)[0]["msg"]
+
+
+@pytest.mark.parametrize("state", ["started", "stopped"])
+def test_unit_that_is_listed_twice_is_refused(run_module, systemd, files, state):
+    units = [{"name": "x.service", "restart_on": [str(files[0])]}, {"name": "x.service", "state": state}]
+    result = run_module(systemd_units, units=units, settle=0)
+    assert result["msg"].startswith("units are listed twice: x.service") and "Nothing was changed" in result["msg"]
+    assert systemd.verbs == []
