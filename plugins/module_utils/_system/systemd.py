@@ -30,6 +30,10 @@ PROPERTIES = (
     "NRestarts",
     "ActiveEnterTimestamp",
     "Type",
+    "RemainAfterExit",
+    "Result",
+    "ExecMainStatus",
+    "ExecMainStartTimestamp",
 )
 
 # Directory of an administrator's drop-ins (systemd.unit(5)).
@@ -100,7 +104,10 @@ def parse_time(text: str) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """One unit as systemd knows it. ``started`` is in seconds of the wall clock (0: never started)."""
+    """One unit as systemd knows it.
+
+    ``started`` is in seconds of the wall clock (0: never started). ``ran``: a oneshot unit has ended with success since the boot.
+    """
 
     load: str
     active: str
@@ -111,6 +118,7 @@ class Status:
     restarts: int
     started: float
     oneshot: bool = False
+    ran: bool = False
     names: tuple[str, ...] = ()
     drop_ins: tuple[str, ...] = ()
 
@@ -118,6 +126,15 @@ class Status:
     def of(cls, properties: Properties) -> Status:
         """Return the status from the properties that ``systemctl show --property=PROPERTIES`` prints with TZ=UTC."""
         first = {key: values[0] for key, values in properties.items()}
+        oneshot = first.get("Type") == "oneshot"
+        ran = (
+            oneshot
+            and first["ActiveState"] == "inactive"
+            and first.get("RemainAfterExit") == "no"
+            # reset-failed makes the result of a failed run a success, too.
+            and (first.get("Result"), first.get("ExecMainStatus")) == ("success", "0")
+            and bool(first.get("ExecMainStartTimestamp"))
+        )
         return cls(
             load=first["LoadState"],
             active=first["ActiveState"],
@@ -127,8 +144,10 @@ class Status:
             invocation=first["InvocationID"],
             # Sockets, timers and mounts have no NRestarts and no Type of this sense.
             restarts=int(first.get("NRestarts", 0)),
-            started=parse_time(first["ActiveEnterTimestamp"]),
-            oneshot=first.get("Type") == "oneshot",
+            # A oneshot unit that ends is never active.
+            started=parse_time(first["ExecMainStartTimestamp" if ran else "ActiveEnterTimestamp"]),
+            oneshot=oneshot,
+            ran=ran,
             names=tuple(first["Names"].split()),
             drop_ins=tuple(first["DropInPaths"].split()),
         )
@@ -205,7 +224,10 @@ def plan(
     if unit["enabled"] is True and status.enabled not in ENABLED:
         verbs.append("enable")
     if unit["state"] == "started":
-        if not status.running:
+        if status.ran and (unit["restart_on"] or unit["reload_on"]):
+            if restart_for or reload_for:
+                verbs.append("start")
+        elif not status.running:
             # A unit that systemd is trying to start again and again needs the restart to load new files now.
             verbs.append("restart" if status.active == "activating" else "start")
         elif restart_for:

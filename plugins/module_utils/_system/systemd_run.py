@@ -205,8 +205,10 @@ class Units:
 
     def _note(self, status: dict[str, Status], watched: dict[str, dict[str, Watched]]) -> None:
         os.makedirs(NOTES, mode=0o755, exist_ok=True)
-        for name, paths in watched.items():
-            if paths and status[name].running:
+        for unit in self.units:
+            name, paths = unit["name"], watched[unit["name"]]
+            uses = status[name].running or (status[name].ran and unit["state"] == "started")
+            if paths and uses:
                 loaded = note(paths, self._loaded(name, status[name]), self.held_back.get(name, []))
                 with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump({"invocation": status[name].invocation, "loaded": loaded}, file)
