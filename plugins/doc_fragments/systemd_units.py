@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   units:
-    description: The units, in the order in which they are handled.
+    description: The units, in the order in which they are handled. A unit that is listed twice is refused.
     type: list
     elements: dict
     default: []
@@ -21,7 +21,10 @@ options:
         type: str
         required: true
       state:
-        description: Desired state of the unit. A unit that does not exist counts as V(stopped).
+        description:
+          - Desired state of the unit. A unit that does not exist counts as V(stopped).
+          - A unit with C(Type=oneshot) and without C(RemainAfterExit) ends, and is never active. With O(units[].restart_on) it is started
+            again when one of these paths changed, or when it has not succeeded since the boot. Without any path, each run starts it.
         type: str
         choices: [started, stopped]
         default: started

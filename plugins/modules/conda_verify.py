@@ -64,10 +64,11 @@ def compare(module: AnsibleModule, params: t.Mapping[str, t.Any]) -> dict[str, t
     store = Store(params["root"], module.run_command)
     check_place(params, store)
     driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
-    if not rattler.is_available() and unsolved(parse_request(params, store.names, driver), store):
+    missing = [] if rattler.is_available() else unsolved(parse_request(params, store.names, driver), store)
+    if missing:
         if os.path.exists(params["python"]) and not has_respawned():
             respawn_module(params["python"])
-        return NOTHING
+        raise CondaError(f"{params['python']} has no py-rattler, and these are not as requested: {', '.join(missing)}")
     result, warnings = run(parse_request(params, store.names, driver), store, params, check_mode=True)
     for warning in warnings:
         module.warn(warning)

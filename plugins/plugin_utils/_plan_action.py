@@ -16,6 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
     Invalid,
     options_of,
     request_of,
+    without_secrets,
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
 
@@ -40,6 +41,8 @@ class RoleAction(ActionBase):
     def _run_module(self, kind: str, context: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Start ``<role>_<kind>`` on the host. A plan that was made with secrets, or that found some (``secret``), is not shown.
 
+        Findings are recorded and shown, so secrets of the request are masked in them.
+
         :raises Invalid: a variable does not fit the argument spec.
         """
         role = self._role
@@ -57,6 +60,8 @@ class RoleAction(ActionBase):
             },
             task_vars=task_vars,
         )
+        if "findings" in result:
+            result["findings"] = without_secrets(result["findings"], options, values)
         if kind == "plan" and (any(secrets.values()) or result.get("secret")) and not result.get("failed"):
             result["_ansible_no_log"] = True
         return result

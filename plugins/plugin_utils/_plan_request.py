@@ -18,6 +18,9 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._role_variab
 
 Options = Mapping[str, Mapping[str, Any]]
 
+# Shorter values (numbers, switches) occur in findings by themselves.
+MASKED_FROM = 8
+
 
 class Invalid(ValueError):
     """Variables do not fit the argument spec; the text has a line for each."""
@@ -56,6 +59,13 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
         prefix = next((prefix for prefix in prefixes if option.startswith(prefix)), "")
         (secrets if _is_secret(options[option]) else request)[option[len(prefix) :]] = value
     return request, secrets
+
+
+def without_secrets(found: Any, options: Options, values: Mapping[str, Any]) -> Any:
+    """Return findings in which the values of options with ``no_log``, and the lines of these values, are masked."""
+    secrets = ArgumentSpecValidator(dict(options)).validate(dict(values))._no_log_values
+    texts = {text.strip() for secret in secrets for text in (secret, *secret.splitlines())}
+    return remove_values(found, {text for text in texts if len(text) >= MASKED_FROM})
 
 
 def _is_secret(option: Mapping[str, Any]) -> bool:

@@ -106,7 +106,7 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
         )
     if config.notify_command:
         text = units.notifier(config, request["hardening"], request["header"])
-        plan.files.append({"path": f"{units.FOLDER}/rigwright-backup-failed@.service", "content": text})
+        plan.files.append({"path": f"{units.FOLDER}/rigwright-backup-failed@.service", "content": text, "secret": True})
     wanted = {row["name"] for row in plan.units}
     plan.units_gone = [
         {"name": name, "state": "stopped", "enabled": False} for name in host.timers() if name not in wanted
@@ -205,8 +205,8 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
 
 
 def raw_config(config: Config) -> Row:
-    """Return the configuration as plain data."""
-    raw = dataclasses.asdict(config)
+    """Return the configuration as plain data, without the command of the notifier: that may hold a secret, and diffs show this file."""
+    raw = {key: value for key, value in dataclasses.asdict(config).items() if key != "notify_command"}
     return {**raw, "repositories": list(raw["repositories"].values()), "jobs": list(raw["jobs"].values())}
 
 

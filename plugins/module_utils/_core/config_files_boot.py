@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
@@ -68,12 +69,25 @@ def disarm(root: str | None = None) -> None:
 def main(root: str | None = None) -> int:
     """Recover every set whose transaction is open, and log it to the journal."""
     place = Tree(ROOT if root is None else root).at(STORE)
+    recovered = False
     for name in is_open(place):
         store = Store(name, place)
         with store.locked():
             if store.recover():
+                recovered = True
                 sys.stdout.write(f"{name}: files of an interrupted run were put back\n")
             for kept in store.rescued:
                 sys.stdout.write(f"{name}: a file that was edited meanwhile is kept as {kept}\n")
+    # Before the unit of this program goes: a daemon-reload would lose the unit that it runs as.
+    reloaded = not recovered or reload_units()
     disarm(root)
-    return 0
+    return 0 if reloaded else 1
+
+
+def reload_units() -> bool:
+    """Let systemd read unit files and fstab again: it has loaded them before this program restored the old ones."""
+    command = ["systemctl", "daemon-reload"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+    if done.returncode != 0:
+        sys.stdout.write(f"systemd runs with unit files that were put back since: {done.stderr.strip()}\n")
+    return done.returncode == 0

@@ -60,10 +60,7 @@ class ConfigFiles:
             return self._result(steps)
         try:
             with self.store.locked():
-                if self.store.is_open():
-                    self._make_way()
-                self.recovered = self.store.recover()
-                transaction = self._plan()
+                transaction = self._recover_and_plan()
                 if transaction.due:
                     with self._recovered_at_boot(transaction):
                         self._apply(transaction)
@@ -77,6 +74,16 @@ class ConfigFiles:
                 self.module.warn(
                     f"A file that was edited while a run was half done was put back; the edited one is kept as {kept}"
                 )
+
+    def _recover_and_plan(self) -> Transaction:
+        try:
+            if self.store.is_open():
+                self._make_way()
+            self.recovered = self.store.recover()
+            return self._plan()
+        except BaseException:
+            self._use_old()
+            raise
 
     @contextlib.contextmanager
     def _recovered_at_boot(self, transaction: Transaction) -> t.Iterator[None]:

@@ -326,6 +326,8 @@ def plan_absent(host: Host, params: Params) -> Plan:
         gone = memory.written.keys() - plan.options.keys()
         reload = not gone and restart_part(memory.written) == restart_part(plan.options)
         kind = "reload_on" if reload else "restart_on"
+        # A docker that goes on uses containerd.
+        plan.units = [unit for unit in plan.units if unit["name"] != "containerd.service"]
         plan.units.insert(0, {"name": "docker.service", kind: [DAEMON_JSON]})
         if host.containerd_managed:
             plan.units.insert(0, {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG]})

@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     ConfigFiles,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import refuse_repeated
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import UnitFailed, Units
 
 if t.TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Configure(ConfigFiles):
 
     def __init__(self, module: AnsibleModule) -> None:
         super().__init__(module)
+        refuse_repeated(self.params["units"])
         self.stopping = self._units("stopped")
         self.starting = self._units("started")
         self.stopped: dict[str, t.Any] = {}
@@ -38,18 +40,23 @@ class Configure(ConfigFiles):
     def run(self) -> dict[str, t.Any]:
         """Change files and units.
 
-        :raises UnitFailed: files and units are as they were before.
+        :raises UnitFailed: files and units are as they were before, files of an interrupted run as before that one.
         """
         with contextlib.ExitStack() as held:
             if self.params["units"] and not self.module.check_mode:
                 held.enter_context(host_lock(LOCK))
             try:
                 return super().run()
-            except (UnitFailed, CheckFailed) as error:
-                if isinstance(error, CheckFailed) and not self.lost:
+            except (UnitFailed, CheckFailed, Refused) as error:
+                if not isinstance(error, UnitFailed) and not self.lost and not self.recovered:
                     raise
+                before = (
+                    "Files are as they were before the interrupted run, and units as before this one"
+                    if self.recovered
+                    else "Files and units are as they were before"
+                )
                 lost = f", but these do not run with the old files either: {', '.join(self.lost)}" if self.lost else ""
-                raise UnitFailed(f"{error}\nFiles and units are as they were before{lost}.") from None
+                raise UnitFailed(f"{error}\n{before}{lost}.") from None
 
     def _units(self, state: str, coming: t.Sequence[str] = ()) -> Units:
         units = [unit for unit in self.params["units"] if unit["state"] == state]

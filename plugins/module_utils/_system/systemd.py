@@ -14,6 +14,8 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
+
 # What ``Status.of`` reads, and ``parse_show`` to know a unit by each of its names.
 PROPERTIES = (
     "Id",
@@ -28,6 +30,10 @@ PROPERTIES = (
     "NRestarts",
     "ActiveEnterTimestamp",
     "Type",
+    "RemainAfterExit",
+    "Result",
+    "ExecMainStatus",
+    "ExecMainStartTimestamp",
 )
 
 # Directory of an administrator's drop-ins (systemd.unit(5)).
@@ -38,6 +44,17 @@ ENABLED = ("enabled", "static", "alias", "indirect", "generated")
 
 
 Properties = dict[str, list[str]]
+
+
+def refuse_repeated(units: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    """Refuse a unit that is listed twice: one state and one list of paths would be lost.
+
+    :raises Refused: it names the units.
+    """
+    names = [unit["name"] for unit in units]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise Refused(f"units are listed twice: {', '.join(repeated)} (write one entry with one state and all paths)")
 
 
 def parse_show(text: str, names: t.Sequence[str]) -> dict[str, Properties]:
@@ -87,7 +104,10 @@ def parse_time(text: str) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """One unit as systemd knows it. ``started`` is in seconds of the wall clock (0: never started)."""
+    """One unit as systemd knows it.
+
+    ``started`` is in seconds of the wall clock (0: never started). ``ran``: a oneshot unit has ended with success since the boot.
+    """
 
     load: str
     active: str
@@ -98,6 +118,7 @@ class Status:
     restarts: int
     started: float
     oneshot: bool = False
+    ran: bool = False
     names: tuple[str, ...] = ()
     drop_ins: tuple[str, ...] = ()
 
@@ -105,6 +126,15 @@ class Status:
     def of(cls, properties: Properties) -> Status:
         """Return the status from the properties that ``systemctl show --property=PROPERTIES`` prints with TZ=UTC."""
         first = {key: values[0] for key, values in properties.items()}
+        oneshot = first.get("Type") == "oneshot"
+        ran = (
+            oneshot
+            and first["ActiveState"] == "inactive"
+            and first.get("RemainAfterExit") == "no"
+            # reset-failed makes the result of a failed run a success, too.
+            and (first.get("Result"), first.get("ExecMainStatus")) == ("success", "0")
+            and bool(first.get("ExecMainStartTimestamp"))
+        )
         return cls(
             load=first["LoadState"],
             active=first["ActiveState"],
@@ -114,8 +144,10 @@ class Status:
             invocation=first["InvocationID"],
             # Sockets, timers and mounts have no NRestarts and no Type of this sense.
             restarts=int(first.get("NRestarts", 0)),
-            started=parse_time(first["ActiveEnterTimestamp"]),
-            oneshot=first.get("Type") == "oneshot",
+            # A oneshot unit that ends is never active.
+            started=parse_time(first["ExecMainStartTimestamp" if ran else "ActiveEnterTimestamp"]),
+            oneshot=oneshot,
+            ran=ran,
             names=tuple(first["Names"].split()),
             drop_ins=tuple(first["DropInPaths"].split()),
         )
@@ -192,7 +224,10 @@ def plan(
     if unit["enabled"] is True and status.enabled not in ENABLED:
         verbs.append("enable")
     if unit["state"] == "started":
-        if not status.running:
+        if status.ran and (unit["restart_on"] or unit["reload_on"]):
+            if restart_for or reload_for:
+                verbs.append("start")
+        elif not status.running:
             # A unit that systemd is trying to start again and again needs the restart to load new files now.
             verbs.append("restart" if status.active == "activating" else "start")
         elif restart_for:

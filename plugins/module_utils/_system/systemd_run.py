@@ -12,6 +12,7 @@ import shlex
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
@@ -22,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.syst
     note,
     plan,
     read_watched,
+    refuse_repeated,
     show,
     stale,
 )
@@ -203,8 +205,10 @@ class Units:
 
     def _note(self, status: dict[str, Status], watched: dict[str, dict[str, Watched]]) -> None:
         os.makedirs(NOTES, mode=0o755, exist_ok=True)
-        for name, paths in watched.items():
-            if paths and status[name].running:
+        for unit in self.units:
+            name, paths = unit["name"], watched[unit["name"]]
+            uses = status[name].running or (status[name].ran and unit["state"] == "started")
+            if paths and uses:
                 loaded = note(paths, self._loaded(name, status[name]), self.held_back.get(name, []))
                 with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump({"invocation": status[name].invocation, "loaded": loaded}, file)
@@ -248,6 +252,9 @@ def run(module: AnsibleModule) -> None:
     units = Units(module, params["units"], params["settle"], params["secrets"], params["changed_paths"])
     with module_lock(module, "systemd_units"):
         try:
+            refuse_repeated(params["units"])
             module.exit_json(**units.run())
+        except Refused as error:
+            module.fail_json(msg=f"{error}. Nothing was changed.")
         except UnitFailed as error:
             module.fail_json(msg=str(error))

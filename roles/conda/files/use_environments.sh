@@ -9,6 +9,11 @@ cd / || exit
 trap 'rm -rf "$HOME"' EXIT
 
 use() {
+    # Without conda, only the PATH would have it, and nothing would fail.
+    if [ ! -d "$envs/$1" ]; then
+        echo "there is no $envs/$1"
+        return 1
+    fi
     if command -v conda >/dev/null; then
         conda activate "$1" || return
     else

@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
     Invalid,
     options_of,
     request_of,
+    without_secrets,
 )
 
 from harness.sandbox.lab import ROOT
@@ -97,6 +98,25 @@ def test_list_in_a_list_of_dictionaries_does_not_show() -> None:
     with pytest.raises(Invalid, match="samba_users is not") as error:
         request_of("samba", USERS, {"samba_users": [[{"name": "alice", "password": "correct-horse"}]]})
     assert "correct-horse" not in str(error.value)
+
+
+KEY = "-----BEGIN KEY-----\nAAAAB3NzaC1yc2E\n-----END KEY-----\n"
+
+
+@pytest.mark.parametrize("secret", ["correct-horse", KEY.strip(), "AAAAB3NzaC1yc2E"])
+def test_secret_in_a_finding_is_masked(secret: str) -> None:
+    users = [{"name": "alice", "password": "correct-horse"}, {"name": "bob", "password": KEY}]
+    found = [{"id": "samba.login", "status": "fail", "evidence": f"alice: no {secret}", "remedy": f"set {secret}!"}]
+    masked = without_secrets(found, USERS, {"samba_users": users})
+    assert masked == [
+        {"id": "samba.login", "status": "fail", "evidence": "alice: no ********", "remedy": "set ********!"}
+    ]
+
+
+def test_short_values_and_others_stay_in_findings() -> None:
+    found = [{"id": "samba.login", "status": "pass", "evidence": "alice-of-the-lab logs in", "remedy": ""}]
+    users = [{"name": "alice-of-the-lab", "password": "logs in"}, {"name": "bob"}]
+    assert without_secrets(found, USERS, {"samba_users": users}) == found
 
 
 def test_the_request_is_json(tmp_path: Path) -> None:

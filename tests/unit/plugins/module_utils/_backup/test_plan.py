@@ -64,6 +64,14 @@ def test_the_jobs_with_their_hooks_are_for_root_alone_to_read() -> None:
     assert row["mode"] == "0600"
 
 
+def test_command_of_the_notifier_is_in_no_diff() -> None:
+    files = plan(notify_command=["/usr/bin/curl", "https://chat.example/hunter2"]).files
+    found = [row for row in files if "hunter2" in str(row)]
+    assert [(row["path"], row["secret"]) for row in found] == [
+        ("/etc/systemd/system/rigwright-backup-failed@.service", True)
+    ]
+
+
 def opened(user: str = "rigwright-backup", **changes: Any) -> dict[str, Any]:
     """Return the record of a repository that was opened with the current settings."""
     row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD, **changes})

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
 from ansible_collections.rigwright.workstation.plugins.modules import conda_verify
 
+from harness.sandbox.lab import ROOT
 from tests.unit.support.plan import run_plan
 
 REQUEST: dict[str, Any] = {
@@ -122,3 +125,33 @@ def test_a_refused_request_is_the_evidence(
         "fail",
         "/opt/conda is a conda of its own. Every environment is as it was.",
     )
+
+
+def test_environment_that_nothing_can_solve_fails(
+    run_module: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, open_path: Path
+) -> None:
+    monkeypatch.setattr(verify, "PYTHON", str(open_path / "missing/python3"))
+    monkeypatch.setattr(conda_verify.rattler, "is_available", lambda: False)
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, "", ""))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    context = {
+        "environments": [{"name": "base", "packages": ["conda"], "state": "present"}],
+        "channel_alias": "",
+        "program": "",
+    }
+    found = run_plan(run_module, conda_verify, {**context, "prefix": str(open_path / "conda")})["findings"][0]
+    assert (found["id"], found["status"]) == ("conda.environments", "fail")
+    assert "has no py-rattler, and these are not as requested: base" in found["evidence"]
+    assert found["remedy"].startswith("run the role again")
+
+
+def test_missing_environment_fails_without_conda(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-s", str(tmp_path), "data"],
+        input=(ROOT / "roles/conda/files/use_environments.sh").read_text(),
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, f"data fails: there is no {tmp_path}/data\n")

@@ -4,7 +4,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_boot as boot
@@ -23,6 +26,14 @@ def etc(tmp_path: Path) -> Path:
     return tmp_path / "etc"
 
 
+@dataclass
+class Reloads:
+    """The calls of a fake systemctl, which ends with a status."""
+
+    status: int = 0
+    calls: list[tuple[list[str], bool]] = field(default_factory=list)
+
+
 def begin(root: Path, name: str, *paths: Path) -> None:
     """Change files up to the middle of the renames, as a power cut leaves them."""
     after = State("file", b"new\n", 0o644, os.getuid(), os.getgid())
@@ -30,6 +41,19 @@ def begin(root: Path, name: str, *paths: Path) -> None:
     transaction.stage()
     transaction.steps = transaction.steps[:1]
     transaction.commit()
+
+
+@pytest.fixture(autouse=True)
+def reloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Reloads:
+    """Record each call of systemctl, with whether the recovering unit was there at that time."""
+    found = Reloads()
+
+    def run(command: list[str], **_options: Any) -> subprocess.CompletedProcess[str]:
+        found.calls.append((command, (tmp_path / boot.UNIT[1:]).exists()))
+        return subprocess.CompletedProcess(command, found.status, "", "Failed to reload daemon\n")
+
+    monkeypatch.setattr(boot, "subprocess", SimpleNamespace(run=run))
+    return found
 
 
 def test_half_renamed_files_are_put_back_at_boot(tmp_path: Path, etc: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,6 +66,28 @@ def test_half_renamed_files_are_put_back_at_boot(tmp_path: Path, etc: Path, caps
     assert boot.main(str(tmp_path)) == 0
     assert {path: path.read_text() for path in before} == before
     assert capsys.readouterr().out == "x: files of an interrupted run were put back\n"
+
+
+def test_systemd_reads_restored_unit_files(tmp_path: Path, etc: Path, reloads: Reloads) -> None:
+    boot.arm(str(tmp_path))
+    begin(tmp_path, "x", etc / "x.service")
+    begin(tmp_path, "y", etc / "y.service")
+    assert boot.main(str(tmp_path)) == 0
+    assert reloads.calls == [(["systemctl", "daemon-reload"], True)]
+
+
+def test_failed_daemon_reload_is_reported(
+    tmp_path: Path, etc: Path, reloads: Reloads, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reloads.status = 1
+    begin(tmp_path, "x", etc / "x.service")
+    assert boot.main(str(tmp_path)) == 1
+    assert "put back since: Failed to reload daemon" in capsys.readouterr().out
+
+
+def test_no_daemon_reload_when_nothing_is_put_back(tmp_path: Path, reloads: Reloads) -> None:
+    boot.arm(str(tmp_path))
+    assert (boot.main(str(tmp_path)), reloads.calls) == (0, [])
 
 
 def test_nothing_is_left_when_no_transaction_is_open(tmp_path: Path) -> None:

@@ -441,6 +441,15 @@ def test_absent_reloads_only_where_no_option_goes(own: dict[str, Any], verb: str
     assert plan_absent(configured, PARAMS).units == [{"name": "docker.service", verb: [docker.DAEMON_JSON]}]
 
 
+def test_absent_keeps_containerd_for_a_docker_that_goes_on() -> None:
+    host = Host(packages=DEBIAN13, config='{"debug": true}', daemon=IDLE)
+    configured = dataclasses.replace(
+        after(plan_present(host, PARAMS), host), role_units=("containerd.service",), containerd_managed=True
+    )
+    units = {unit["name"]: unit.get("state", "started") for unit in plan_absent(configured, PARAMS).units}
+    assert units == {"containerd.service": "started", "docker.service": "started"}
+
+
 def test_absent_that_was_cut_short_is_completed() -> None:
     cut_short = Host(packages=DEBIAN13, role_units=("docker.socket", "docker.service"), daemon=IDLE)
     assert [unit["state"] for unit in plan_absent(cut_short, PARAMS).units] == ["stopped", "stopped"]

@@ -256,3 +256,38 @@ def test_units_that_a_failed_check_has_ended_are_named(configure: Run, service: 
     result = configure("good 2", checks=["false"], state="stopped")
     assert result["failed"] and "refused by `false`" in result["msg"]
     assert "do not run with the old files either: x.service" in result["msg"]
+
+
+@pytest.mark.parametrize("state", ["started", "stopped"])
+def test_refused_run_after_an_interrupted_one_starts_units(
+    run_module: Run, configure: Run, service: FakeService, interrupt: Callable[[str], None], state: str
+) -> None:
+    configure("good 1")
+    interrupt("good 2")
+    paths = [str(service.file), f"{service.file.parent}/missing/x.toml"]
+    result = run_module(
+        config_files_apply,
+        name="x",
+        files=[{"path": path} for path in paths],
+        contents=json.dumps({"files": dict.fromkeys(paths, "good 3"), "secrets": []}),
+        units=[{"name": "x.service", "state": state}],
+        settle=0,
+    )
+    assert result["failed"] and "no such directory" in result["msg"] and "Nothing was changed" not in result["msg"]
+    assert "Files are as they were before the interrupted run" in result["msg"]
+    # A unit that is to run is not touched: the next run restarts it.
+    assert (service.file.read_text(), service.state) == ("good 1", "active")
+    assert service.loaded == {"started": "good 2", "stopped": "good 1"}[state]
+
+
+@pytest.mark.parametrize("states", [("started", "started"), ("started", "stopped")], ids=["same", "contradicting"])
+def test_unit_that_is_listed_twice_is_refused(run_module: Run, service: FakeService, states: tuple[str, str]) -> None:
+    result = run_module(
+        config_files_apply,
+        name="x",
+        files=[{"path": str(service.file)}],
+        contents=json.dumps({"files": {str(service.file): "good 1"}, "secrets": []}),
+        units=[{"name": "x.service", "state": state} for state in states],
+    )
+    assert result["failed"] and "units are listed twice: x.service" in result["msg"]
+    assert (service.file.exists(), service.verbs) == (False, [])

@@ -104,6 +104,43 @@ def test_the_answer_of_systemctl_is_read():
     assert units["ssh.socket"].outdated and units["ssh.socket"].started == 0.0
 
 
+ONESHOT = """\
+Type=oneshot
+RemainAfterExit=no
+Result=success
+NRestarts=0
+ExecMainStartTimestamp=Sat 2026-11-21 10:10:47 UTC
+ExecMainStatus=0
+Id=check.service
+Names=check.service
+LoadState=loaded
+ActiveState=inactive
+SubState=dead
+DropInPaths=
+UnitFileState=enabled
+ActiveEnterTimestamp=
+NeedDaemonReload=no
+InvocationID=6f1c0ea4f4c4477d9b1f3a3ac2ec35d2
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "ran"),
+    [
+        ("", "", True),
+        ("RemainAfterExit=no", "RemainAfterExit=yes", False),
+        ("Result=success", "Result=exit-code", False),
+        ("ExecMainStatus=0", "ExecMainStatus=1", False),
+        ("ExecMainStartTimestamp=Sat 2026-11-21 10:10:47 UTC", "ExecMainStartTimestamp=", False),
+        ("Type=oneshot", "Type=simple", False),
+        ("ActiveState=inactive", "ActiveState=activating", False),
+    ],
+)
+def test_oneshot_unit_has_run_if_it_succeeded(was, now, ran):
+    shown = parse_show(ONESHOT.replace(was, now) if was else ONESHOT, ["check.service"])["check.service"]
+    assert (Status.of(shown).ran, Status.of(shown).started) == (ran, 1795255847.0 if ran else 0.0)
+
+
 @pytest.fixture
 def drop_in(tmp_path):
     """Create a drop-in on the disk, in a folder of one of the names of the unit."""
@@ -134,7 +171,7 @@ def test_other_files_next_to_drop_ins_do_not_count(tmp_path, drop_in):
 
 
 def unit(**changes):
-    return {"name": "x.service", "state": "started", "enabled": None, **changes}
+    return {"name": "x.service", "state": "started", "enabled": None, "restart_on": [], "reload_on": [], **changes}
 
 
 @pytest.mark.parametrize(

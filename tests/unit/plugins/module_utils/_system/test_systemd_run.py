@@ -25,6 +25,7 @@ class Systemd:
         self.validator = DONE
         self.journal = ""
         self.starts = 0
+        self.type, self.result = "simple", "success"
 
     def systemctl(self, verb, *names_and_options):
         if verb == "show":
@@ -37,7 +38,8 @@ class Systemd:
             self.starts += 1
             if self.starts > 1:
                 return (1, "", "Start request repeated too quickly.")
-            self.state, self.invocation, self.started = "active", self.invocation + 1, time.time()
+            self.state = "inactive" if self.type == "oneshot" else "active"
+            self.invocation, self.started = self.invocation + 1, time.time()
         elif verb == "stop":
             self.state = "inactive"
         elif verb == "daemon-reload":
@@ -45,6 +47,7 @@ class Systemd:
         return DONE
 
     def show(self):
+        started = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started))
         return "\n".join(
             [
                 "Id=x.service",
@@ -57,8 +60,12 @@ class Systemd:
                 "DropInPaths=",
                 f"InvocationID={self.invocation}",
                 "NRestarts=0",
-                f"ActiveEnterTimestamp={time.strftime('%a %Y-%m-%d %H:%M:%S UTC', time.gmtime(self.started))}",
-                "Type=simple",
+                f"ActiveEnterTimestamp={'' if self.type == 'oneshot' else started}",
+                f"Type={self.type}",
+                "RemainAfterExit=no",
+                f"Result={self.result}",
+                "ExecMainStatus=0",
+                f"ExecMainStartTimestamp={started if self.starts else ''}",
             ]
         )
 
@@ -226,3 +233,43 @@ def test_no_secret_shows_when_a_file_is_refused(run, files, systemd):
     files[0].write_text("2\n")
     systemd.validator = (1, "", "bad token = 'hunter2' at line 2")
     assert "bad token = '***' at line 2" in run(fails=True, validate=X_CHECK)[0]["msg"]
+
+
+@pytest.fixture
+def oneshot(systemd):
+    """Make the service a oneshot unit that has not run since the boot."""
+    systemd.type, systemd.state = "oneshot", "inactive"
+    return systemd
+
+
+@pytest.mark.parametrize("changed", [0, 1], ids=["restart_on", "reload_on"])
+def test_oneshot_unit_runs_once_and_for_changed_files(run, files, oneshot, changed):
+    assert [run()[1] for _run in range(3)] == [["start"], [], []]
+    files[changed].write_text("2\n")
+    assert [run()[1] for _run in range(2)] == [["start"], []]
+    assert run(check=True, changed_paths=[str(files[changed])])[0]["actions"] == {"x.service": ["start"]}
+
+
+def test_oneshot_unit_that_failed_runs_again(run, oneshot):
+    run()
+    oneshot.result = "exit-code"
+    assert run()[1] == ["start"]
+
+
+def test_oneshot_unit_without_paths_runs_each_time(run, oneshot):
+    assert [run(restart_on=[], reload_on=[])[1] for _run in range(2)] == [["start"], ["start"]]
+
+
+def test_stopped_oneshot_unit_has_not_loaded_changed_files(run, files, oneshot):
+    run()
+    files[0].write_text("2\n")
+    assert run(state="stopped")[1] == []
+    assert run()[1] == ["start"]
+
+
+@pytest.mark.parametrize("state", ["started", "stopped"])
+def test_unit_that_is_listed_twice_is_refused(run_module, systemd, files, state):
+    units = [{"name": "x.service", "restart_on": [str(files[0])]}, {"name": "x.service", "state": state}]
+    result = run_module(systemd_units, units=units, settle=0)
+    assert result["msg"].startswith("units are listed twice: x.service") and "Nothing was changed" in result["msg"]
+    assert systemd.verbs == []
