@@ -58,14 +58,14 @@ def code_lines(text: str) -> int:
 
 def payload(module: Path) -> int:
     """Count the bytes of a module and of all that it imports from module_utils."""
-    seen: set[Path] = set()
+    followed: set[Path] = set()
     waiting = {module}
     while waiting:
         path = waiting.pop()
-        seen.add(path)
+        followed.add(path)
         files = {file for name in architecture.imported(path.read_text()) for file in files_of(name)}
-        waiting |= files - seen
-    return sum(path.stat().st_size for path in seen)
+        waiting |= files - followed
+    return sum(path.stat().st_size for path in followed)
 
 
 def files_of(name: str) -> Iterator[Path]:

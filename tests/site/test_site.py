@@ -139,7 +139,7 @@ def second_run(site, tmp_path_factory) -> Run:
     )
 
 
-def test_the_newest_controller_finds_nothing_to_change_from_an_installed_archive(second_run):
+def test_the_installed_archive_finds_nothing_to_change(second_run):
     assert second_run.rc == 0, second_run.output
     assert_nothing_to_change(second_run)
 
