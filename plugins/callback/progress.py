@@ -79,8 +79,11 @@ _LEFT_OUT = {
     *("changed", "failed", "unreachable", "censored", "start", "end", "delta", "stdout_lines", "stderr_lines"),
     *("ansible_loop_var", "item", "argument_spec_data", "validate_args_context"),
 }
-_FRAME_S, _CLOCK_S = 0.2, 1.0
-_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+# The least time between drawings, and the most: the seconds of a task go on.
+_FRAME_S = 0.2
+_CLOCK_S = 1.0
+_HIDE_CURSOR = "\x1b[?25l"
+_SHOW_CURSOR = "\x1b[?25h"
 
 
 class _Block:
