@@ -76,7 +76,11 @@ def provision(*, verbose: bool = False) -> None:
     command = site_command()
     with step(" ".join(command)):
         arguments = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
-        environment = os.environ | {"RIGWRIGHT_REPORT_PATH": str(REPORT)}
+        # One line a role for all hosts is made of Ansible's own output.
+        environment = os.environ | {
+            "RIGWRIGHT_REPORT_PATH": str(REPORT),
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+        }
         with (
             SITE_LOG.open("w") as log,
             subprocess.Popen(

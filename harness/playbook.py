@@ -25,7 +25,7 @@ REQUEST, REFUSED = "Apply the role with the next request", "Continue after the r
 
 
 def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
-    """Run `ansible-playbook` in a folder with this environment alone; return its exit status and output.
+    """Run `ansible-playbook` in a folder with this environment alone; return its exit status and Ansible's own output.
 
     ansible.cfg, and the variables that Ansible reads while it is loaded, are those of the first run.
     """
@@ -44,10 +44,12 @@ def _play(arguments: list[str], folder: Path, env: dict[str, str], output: str) 
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    from ansible.cli.playbook import (
-        PlaybookCLI,  # already loaded by the fork server; importing this file alone does not need it
-    )
+    # Already loaded by the fork server; importing this file alone does not need them.
+    from ansible import constants
+    from ansible.cli.playbook import PlaybookCLI
 
+    # `refusals` and tests read Ansible's own output. Ansible has read its variable for this before the fork.
+    constants.DEFAULT_STDOUT_CALLBACK = "ansible.builtin.default"
     PlaybookCLI.cli_executor(["ansible-playbook", *arguments])
 
 

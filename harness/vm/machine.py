@@ -70,6 +70,7 @@ def start(machine: Machine, *arguments: str, variables: Mapping[str, Any] | None
                 "ANSIBLE_PIPELINING": "true",
                 "ANSIBLE_SSH_ARGS": "",
                 "ANSIBLE_NOCOLOR": "true",
+                "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",  # `Played.changed` reads it
                 "RIGWRIGHT_REPORT_PATH": str(place / "report.json"),
             },
             stdin=subprocess.DEVNULL,

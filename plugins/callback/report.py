@@ -18,7 +18,7 @@ description:
   - The count is taken where Ansible starts a module, so that an action such as M(ansible.builtin.template), which starts
     several, counts as several. What a role's C(tasks/verify.yml) starts is counted apart.
   - Values of variables and results of tasks never enter, only what a role wrote as the evidence of a finding.
-  - Says which task is still running when nothing was shown for a while.
+  - Says which task is still running when nothing was shown for a while, unless P(rigwright.workstation.progress#callback) shows a table.
   - Leaves the argument spec of a role out of the error about an argument, unless C(-v) is given.
 options:
   silence:
@@ -30,6 +30,20 @@ options:
         key: silence
     env:
       - name: RIGWRIGHT_REPORT_SILENCE
+  passes:
+    description:
+      - How the table shows what passes.
+      - V(list) shows the findings of each host, and module runs, changes and seconds by host and role.
+      - V(count) shows the findings that are no pass by host, and the number of those that are one by role, over all hosts.
+      - V(auto) is V(count) where P(rigwright.workstation.progress#callback) shows the run, and V(list) with C(-v) or elsewhere.
+    type: str
+    choices: [auto, list, count]
+    default: auto
+    ini:
+      - section: callback_rigwright_report
+        key: passes
+    env:
+      - name: RIGWRIGHT_REPORT_PASSES
   path:
     description:
       - The JSON file to write. No file is written when it is unset.
@@ -51,6 +65,7 @@ import functools
 import importlib
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -63,7 +78,14 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import Report, short_role, table
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
+    Report,
+    proves,
+    short_role,
+    summary,
+    table,
+)
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -75,6 +97,7 @@ if TYPE_CHECKING:
 
 # The actions that record findings.
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
+PROGRESS = "rigwright.workstation.progress"
 PREPARE = "rigwright.workstation.prepare"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
 
@@ -82,17 +105,6 @@ _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "ski
 def _role_of(task: Task) -> str | None:
     role = task._role
     return None if role is None else short_role(role.get_name())
-
-
-def _proves(task: Task) -> bool:
-    """Return True if *task* is in, or was included from, a role's tasks/verify.yml."""
-    node = task
-    while node is not None:
-        path = (node.get_path() or "").rpartition(":")[0]
-        if path.endswith("/tasks/verify.yml"):
-            return True
-        node = node._parent
-    return False
 
 
 @contextlib.contextmanager
@@ -119,7 +131,7 @@ def _module_runs_noted(starter: Any, journal: IO[bytes]) -> Iterator[None]:
         host = task_vars.get("inventory_hostname", "unknown host")
         # Facts are gathered once for all roles, by the first that asks.
         role = "common" if self._task.action == PREPARE else _role_of(self._task)
-        run = {"host": host, "role": role, "verify": _proves(self._task)}
+        run = {"host": host, "role": role, "verify": proves(self._task)}
         os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
         result: dict[str, Any] = execute(self, *args, **kwargs)
         return result
@@ -226,7 +238,10 @@ class CallbackModule(CallbackBase):
         self._silence = _Silence(
             self.get_option("silence"), lambda line: self._display.display(line, color=C.COLOR_SKIP)
         )
-        if self.get_option("silence") > 0:
+        # The live table shows the task and its seconds.
+        if self.get_option("silence") > 0 and not (
+            self._follows_progress() and is_live(sys.stdout.isatty(), os.environ)
+        ):
             self._open.enter_context(self._silence.watched())
         with self._warning_of_an_unusable_path():
             if path := self.get_option("path"):
@@ -277,8 +292,13 @@ class CallbackModule(CallbackBase):
             if path := self.get_option("path"):
                 _write(Path(path), self._report.as_data())
         self._display.banner("REPORT")
-        for line, status in table(self._report):
+        passes = self.get_option("passes")
+        counted = passes == "count" or (passes == "auto" and self._follows_progress())
+        for line, status in (summary if counted else table)(self._report):
             self._display.display(line, color=_COLORS[status])
+
+    def _follows_progress(self) -> bool:
+        return C.DEFAULT_STDOUT_CALLBACK == PROGRESS and self._display.verbosity == 0
 
     def _end_play(self) -> None:
         now = time.monotonic()

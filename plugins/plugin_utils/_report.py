@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -23,6 +24,17 @@ _OUTSIDE = "(outside roles)"
 def short_role(name: str) -> str:
     """Return the name of a role, without the collection's name when it is ours."""
     return name[len(_COLLECTION) :] if name.startswith(_COLLECTION) else name
+
+
+def proves(task: Any) -> bool:
+    """Return whether a task of Ansible is in, or was included from, a role's tasks/verify.yml."""
+    node = task
+    while node is not None:
+        path = (node.get_path() or "").rpartition(":")[0]
+        if path.endswith("/tasks/verify.yml"):
+            return True
+        node = node._parent
+    return False
 
 
 @dataclass
@@ -99,13 +111,7 @@ class Report:
 def table(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the lines of the table, each with the status that colours it (empty: none)."""
     for name, host in report.hosts.items():
-        yield f"{name}{' FAILED' if host.failed else ''}", "fail" if host.failed else ""
-        width = max((len(finding["id"]) for finding in host.findings), default=0)
-        for finding in host.findings:
-            evidence = " ".join(finding["evidence"].split())
-            yield f"  {MARKS[finding['status']]} {finding['id']:{width}}  {evidence}", finding["status"]
-            if finding["remedy"] and finding["status"] in ("warn", "fail"):
-                yield f"    {'':{width}}  remedy: {' '.join(finding['remedy'].split())}", finding["status"]
+        yield from _host_lines(name, host, host.findings)
         rows = [*host.roles.items(), (_OUTSIDE, host.outside_roles)]
         rows = [(role, work) for role, work in rows if work != Work()]
         width = max((len(role) for role, _work in rows), default=0)
@@ -114,3 +120,51 @@ def table(report: Report) -> Iterator[tuple[str, str]]:
         for role, work in rows:
             counts = f"{work.module_runs:11}  {work.verify_module_runs:6}  {work.changed:7}  {work.seconds:7.1f}"
             yield f"  {role:{width}}  {counts}", ""
+
+
+def summary(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the short table: by host what is not a pass, and the counts by role over all hosts."""
+    roles: dict[str, _Total] = {}
+    for name, host in report.hosts.items():
+        problems = [finding for finding in host.findings if finding["status"] != "pass"]
+        if problems or host.failures or host.failed:
+            yield from _host_lines(name, host, problems)
+            # The message is above, perhaps beyond what the terminal keeps.
+            for failure in host.failures:
+                yield f"  {MARKS['fail']} task: {failure['task']}", "fail"
+        passes = Counter(finding["id"].partition(".")[0] for finding in host.findings if finding["status"] == "pass")
+        works = {**host.roles, _OUTSIDE: host.outside_roles}
+        for role in [*works, *(role for role in passes if role not in works)]:
+            work = works.get(role, Work())
+            if work != Work() or passes[role]:
+                roles.setdefault(role, _Total()).add(work, passes[role])
+    width = max((len(role) for role in roles), default=0)
+    if roles:
+        yield f"{'role':{width}}  hosts  pass  changed  seconds", ""
+    for role, total in sorted(roles.items(), key=lambda item: item[0] == _OUTSIDE):
+        yield f"{role:{width}}  {total.hosts:5}  {total.passes:4}  {total.changed:7}  {total.seconds:7.1f}", ""
+
+
+@dataclass
+class _Total:
+    hosts: int = 0
+    passes: int = 0
+    changed: int = 0
+    seconds: float = 0.0
+
+    def add(self, work: Work, passes: int) -> None:
+        self.hosts += 1
+        self.passes += passes
+        self.changed += work.changed
+        # Hosts work at the same time, so a sum would say nothing about the run.
+        self.seconds = max(self.seconds, work.seconds)
+
+
+def _host_lines(name: str, host: HostReport, findings: list[dict[str, str]]) -> Iterator[tuple[str, str]]:
+    yield f"{name}{' FAILED' if host.failed else ''}", "fail" if host.failed else ""
+    width = max((len(finding["id"]) for finding in findings), default=0)
+    for finding in findings:
+        evidence = " ".join(finding["evidence"].split())
+        yield f"  {MARKS[finding['status']]} {finding['id']:{width}}  {evidence}", finding["status"]
+        if finding["remedy"] and finding["status"] in ("warn", "fail"):
+            yield f"    {'':{width}}  remedy: {' '.join(finding['remedy'].split())}", finding["status"]

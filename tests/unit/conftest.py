@@ -34,6 +34,7 @@ collections_path = collections:{checkout}/collections
 roles_path = roles
 inject_facts_as_vars = false
 callbacks_enabled = rigwright.workstation.report
+stdout_callback = {stdout_callback}
 nocolor = true
 strategy_plugins = {mitogen}/plugins/strategy
 """
@@ -47,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that start ansible-playbook, which `script/test` runs in a stage of their own, and skip slow ones."""
     leave_out_slow(items)
     for item in items:
-        if "run_plays" in getattr(item, "fixturenames", ()):
+        if "plays_command" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.plays)
 
 
@@ -119,40 +120,77 @@ class PlaybookRun:
     report: dict[str, Any]
 
 
+@dataclass
+class Command:
+    """A run of ansible-playbook that was prepared, and the file of its report."""
+
+    arguments: list[str | Path]
+    folder: Path
+    environment: dict[str, str]
+    report: Path
+
+    def reported(self) -> dict[str, Any]:
+        """Return what the report callback wrote."""
+        return json.loads(self.report.read_text()) if self.report.is_file() else {}
+
+
 @pytest.fixture
-def run_plays(tmp_path: Path) -> Callable[..., PlaybookRun]:
-    """Return run(plays, *options, hosts=("localhost",), silence=20), which runs *plays* with the real ansible-playbook, on this machine.
+def plays_command(tmp_path: Path) -> Callable[..., Command]:
+    """Return command(plays, *options, hosts, silence, stdout_callback), which prepares a run of the real ansible-playbook.
 
     Roles and collections are looked for in tmp_path before the checkout.
     """
 
-    def run(
-        plays: list[dict[str, Any]], *options: str, hosts: tuple[str, ...] = ("localhost",), silence: float = 20
-    ) -> PlaybookRun:
+    def command(
+        plays: list[dict[str, Any]],
+        *options: str,
+        hosts: tuple[str, ...] = ("localhost",),
+        silence: float = 20,
+        stdout_callback: str = "ansible.builtin.default",
+    ) -> Command:
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory = {"all": {"vars": local, "hosts": dict.fromkeys(hosts)}}
         (tmp_path / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
-        (tmp_path / "ansible.cfg").write_text(CONFIGURATION.format(checkout=CHECKOUT, mitogen=MITOGEN))
+        configuration = CONFIGURATION.format(checkout=CHECKOUT, mitogen=MITOGEN, stdout_callback=stdout_callback)
+        (tmp_path / "ansible.cfg").write_text(configuration)
         report = tmp_path / "report.json"
         others = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-        done = subprocess.run(
+        return Command(
             [Path(sys.executable).with_name("ansible-playbook"), "-i", "hosts.yml", "play.yml", *options],
-            cwd=tmp_path,
-            env={
+            tmp_path,
+            {
                 **others,
                 "ANSIBLE_CONFIG": "ansible.cfg",
                 "ANSIBLE_HOME": "home",
                 "RIGWRIGHT_REPORT_PATH": str(report),
                 "RIGWRIGHT_REPORT_SILENCE": str(silence),
             },
+            report,
+        )
+
+    return command
+
+
+@pytest.fixture
+def run_plays(plays_command: Callable[..., Command]) -> Callable[..., PlaybookRun]:
+    """Return run(plays, *options, hosts=("localhost",), silence=20), which runs *plays* with the real ansible-playbook, on this machine.
+
+    It takes what `plays_command` takes.
+    """
+
+    def run(plays: list[dict[str, Any]], *options: str, **prepared: Any) -> PlaybookRun:
+        command = plays_command(plays, *options, **prepared)
+        done = subprocess.run(
+            command.arguments,
+            cwd=command.folder,
+            env=command.environment,
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-        data = json.loads(report.read_text()) if report.is_file() else {}
-        return PlaybookRun(done.returncode, done.stdout + done.stderr, data)
+        return PlaybookRun(done.returncode, done.stdout + done.stderr, command.reported())
 
     return run
 

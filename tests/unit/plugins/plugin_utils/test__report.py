@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import Report, short_role, table
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import Report, short_role, summary, table
 
 
 @pytest.fixture
@@ -75,3 +75,34 @@ def test_table_shows_findings_then_work(report):
 
 def test_table_of_a_run_without_hosts_is_empty(report):
     assert list(table(report)) == []
+
+
+def test_summary_shows_what_is_no_pass_and_counts_the_rest(report):
+    for host, seconds in (("ws", 1.0), ("gw", 3.0), ("off", 0.0)):
+        report.host(host).work("ssh").seconds = seconds
+        report.host(host).work("ssh").changed = 1
+        report.host(host).add_findings(
+            [{"id": f"ssh.{number}", "status": "pass", "evidence": "fine", "remedy": ""} for number in range(2)]
+        )
+    report.host("ws").add_findings(
+        [
+            {"id": "ssh.fail2ban", "status": "warn", "evidence": "no  jail", "remedy": "add the port"},
+            {"id": "gpu.card", "status": "pass", "evidence": "one", "remedy": ""},
+            {"id": "gpu.mig", "status": "skip", "evidence": "no MIG", "remedy": ""},
+        ]
+    )
+    report.host("off").stats = {"unreachable": 1}
+    report.host("off").failures = [{"role": "ssh", "task": "ssh : Configure"}]
+    report.host("gw").outside_roles.changed = 2
+    assert [*summary(report)] == [
+        ("ws", ""),
+        ("  ! ssh.fail2ban  no jail", "warn"),
+        ("                  remedy: add the port", "warn"),
+        ("  - gpu.mig       no MIG", "skip"),
+        ("off FAILED", "fail"),
+        ("  ✘ task: ssh : Configure", "fail"),
+        ("role             hosts  pass  changed  seconds", ""),
+        ("ssh                  3     6        3      3.0", ""),
+        ("gpu                  1     1        0      0.0", ""),
+        ("(outside roles)      1     0        2      0.0", ""),
+    ]
