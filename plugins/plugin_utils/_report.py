@@ -13,11 +13,13 @@ from typing import Any
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import merge
 
 SCHEMA = 1
+# The ending of the report of the run before, which the callback keeps.
+PREVIOUS = ".previous"
 
 MARKS = {"pass": "✔", "warn": "!", "fail": "✘", "skip": "-"}
 
 _COLLECTION = "rigwright.workstation."
-_OUTSIDE = "(outside roles)"
+OUTSIDE = "(outside roles)"
 
 
 def short_role(name: str) -> str:
@@ -106,7 +108,7 @@ def table(report: Report) -> Iterator[tuple[str, str]]:
             yield f"  {MARKS[finding['status']]} {finding['id']:{width}}  {evidence}", finding["status"]
             if finding["remedy"] and finding["status"] in ("warn", "fail"):
                 yield f"    {'':{width}}  remedy: {' '.join(finding['remedy'].split())}", finding["status"]
-        rows = [*host.roles.items(), (_OUTSIDE, host.outside_roles)]
+        rows = [*host.roles.items(), (OUTSIDE, host.outside_roles)]
         rows = [(role, work) for role, work in rows if work != Work()]
         width = max((len(role) for role, _work in rows), default=0)
         if rows:
