@@ -33,7 +33,9 @@ options:
   path:
     description:
       - The JSON file to write. No file is written when it is unset.
-      - A file of an earlier run is removed at the start, so that a run which is killed leaves none that looks like its own.
+      - A file of an earlier run is moved to the same name with the ending C(.previous) at the start. So a run which is killed leaves none
+        that looks like its own, and M(rigwright.workstation.write_report) can compare two runs.
+      - A playbook that does nothing else than write a page of the report leaves both files as they are.
     type: path
     ini:
       - section: callback_rigwright_report
@@ -63,7 +65,7 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import Report, short_role, table
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import PREVIOUS, Report, short_role, table
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
 # The actions that record findings.
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
 PREPARE = "rigwright.workstation.prepare"
+WRITER = "rigwright.workstation.write_report"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
 
 
@@ -93,6 +96,16 @@ def _proves(task: Task) -> bool:
             return True
         node = node._parent
     return False
+
+
+def _only_writes_pages(playbook: Playbook) -> bool:
+    """Return True if each play of *playbook* has a task that writes a page of reports."""
+
+    def writes_pages(play: Play) -> bool:
+        return any(task.action == WRITER for block in play.tasks for task in block.get_tasks())
+
+    plays = playbook.get_plays()
+    return bool(plays) and all(writes_pages(play) for play in plays)
 
 
 @contextlib.contextmanager
@@ -228,9 +241,11 @@ class CallbackModule(CallbackBase):
         )
         if self.get_option("silence") > 0:
             self._open.enter_context(self._silence.watched())
+        # A run that reads the report must not replace it.
+        self._path = None if _only_writes_pages(playbook) else self.get_option("path")
         with self._warning_of_an_unusable_path():
-            if path := self.get_option("path"):
-                Path(path).unlink(missing_ok=True)
+            if self._path and Path(self._path).is_file():
+                Path(self._path).replace(self._path + PREVIOUS)
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._end_play()
@@ -274,8 +289,8 @@ class CallbackModule(CallbackBase):
         # The order of the hosts' results differs between runs.
         self._report.hosts = dict(sorted(self._report.hosts.items()))
         with self._warning_of_an_unusable_path():
-            if path := self.get_option("path"):
-                _write(Path(path), self._report.as_data())
+            if self._path:
+                _write(Path(self._path), self._report.as_data())
         self._display.banner("REPORT")
         for line, status in table(self._report):
             self._display.display(line, color=_COLORS[status])
