@@ -28,9 +28,7 @@ def work(changed: int = 0, seconds: float = 1.5) -> dict[str, Any]:
     return {"module_runs": 3, "verify_module_runs": 1, "changed": changed, "seconds": seconds}
 
 
-def host(
-    *findings: dict[str, str], failures: tuple[str, ...] = (), failed: bool = False, **roles: Any
-) -> dict[str, Any]:
+def host(*findings: dict[str, str], failures: Any = (), failed: Any = False, **roles: Any) -> dict[str, Any]:
     """Return what a report says about a host; *failures* are names of tasks of the role ssh, *roles* the work by role."""
     return {
         "findings": list(findings),
@@ -42,7 +40,7 @@ def host(
     }
 
 
-def report(started: str = TUESDAY, check_mode: bool = False, **hosts: dict[str, Any]) -> dict[str, Any]:
+def report(started: Any = TUESDAY, check_mode: Any = False, **hosts: Any) -> dict[str, Any]:
     return {
         "schema": 1,
         "playbook": "site.yml",
@@ -56,7 +54,7 @@ def report(started: str = TUESDAY, check_mode: bool = False, **hosts: dict[str, 
 
 
 def hostile(text: str) -> dict[str, Any]:
-    """Return a report in which everything that may come from a host is *text*."""
+    """Return a report in which everything that hosts can choose is *text*."""
     entry = host(
         finding("ssh.login", "fail", text, text),
         finding("ssh.port", "warn", text, text),
