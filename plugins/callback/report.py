@@ -47,7 +47,9 @@ options:
   path:
     description:
       - The JSON file to write. No file is written when it is unset.
-      - A file of an earlier run is removed at the start, so that a run which is killed leaves none that looks like its own.
+      - A file of an earlier run is moved to the same name with the ending C(.previous) at the start. So a run which is killed leaves none
+        that looks like its own, and M(rigwright.workstation.write_report) can compare two runs.
+      - A playbook that does nothing else than write a page of the report leaves both files as they are.
     type: path
     ini:
       - section: callback_rigwright_report
@@ -80,6 +82,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
+    PREVIOUS,
     Report,
     proves,
     short_role,
@@ -99,12 +102,23 @@ if TYPE_CHECKING:
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
 PROGRESS = "rigwright.workstation.progress"
 PREPARE = "rigwright.workstation.prepare"
+WRITER = "rigwright.workstation.write_report"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
 
 
 def _role_of(task: Task) -> str | None:
     role = task._role
     return None if role is None else short_role(role.get_name())
+
+
+def _only_writes_pages(playbook: Playbook) -> bool:
+    """Return True if each play of *playbook* has a task that writes a page of reports."""
+
+    def writes_pages(play: Play) -> bool:
+        return any(task.action == WRITER for block in play.tasks for task in block.get_tasks())
+
+    plays = playbook.get_plays()
+    return bool(plays) and all(writes_pages(play) for play in plays)
 
 
 @contextlib.contextmanager
@@ -243,9 +257,11 @@ class CallbackModule(CallbackBase):
             self._follows_progress() and is_live(sys.stdout.isatty(), os.environ)
         ):
             self._open.enter_context(self._silence.watched())
+        # A run that reads the report must not replace it.
+        self._path = None if _only_writes_pages(playbook) else self.get_option("path")
         with self._warning_of_an_unusable_path():
-            if path := self.get_option("path"):
-                Path(path).unlink(missing_ok=True)
+            if self._path and Path(self._path).is_file():
+                Path(self._path).replace(self._path + PREVIOUS)
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._end_play()
@@ -289,8 +305,8 @@ class CallbackModule(CallbackBase):
         # The order of the hosts' results differs between runs.
         self._report.hosts = dict(sorted(self._report.hosts.items()))
         with self._warning_of_an_unusable_path():
-            if path := self.get_option("path"):
-                _write(Path(path), self._report.as_data())
+            if self._path:
+                _write(Path(self._path), self._report.as_data())
         self._display.banner("REPORT")
         passes = self.get_option("passes")
         counted = passes == "count" or (passes == "auto" and self._follows_progress())

@@ -14,11 +14,13 @@ from typing import Any
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import merge
 
 SCHEMA = 1
+# The ending of the report of the run before, which the callback keeps.
+PREVIOUS = ".previous"
 
 MARKS = {"pass": "✔", "warn": "!", "fail": "✘", "skip": "-"}
 
 _COLLECTION = "rigwright.workstation."
-_OUTSIDE = "(outside roles)"
+OUTSIDE = "(outside roles)"
 
 
 def short_role(name: str) -> str:
@@ -112,7 +114,7 @@ def table(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the lines of the table, each with the status that colours it (empty: none)."""
     for name, host in report.hosts.items():
         yield from _host_lines(name, host, host.findings)
-        rows = [*host.roles.items(), (_OUTSIDE, host.outside_roles)]
+        rows = [*host.roles.items(), (OUTSIDE, host.outside_roles)]
         rows = [(role, work) for role, work in rows if work != Work()]
         width = max((len(role) for role, _work in rows), default=0)
         if rows:
@@ -133,7 +135,7 @@ def summary(report: Report) -> Iterator[tuple[str, str]]:
             for failure in host.failures:
                 yield f"  {MARKS['fail']} task: {failure['task']}", "fail"
         passes = Counter(finding["id"].partition(".")[0] for finding in host.findings if finding["status"] == "pass")
-        works = {**host.roles, _OUTSIDE: host.outside_roles}
+        works = {**host.roles, OUTSIDE: host.outside_roles}
         for role in [*works, *(role for role in passes if role not in works)]:
             work = works.get(role, Work())
             if work != Work() or passes[role]:
@@ -141,7 +143,7 @@ def summary(report: Report) -> Iterator[tuple[str, str]]:
     width = max((len(role) for role in roles), default=0)
     if roles:
         yield f"{'role':{width}}  hosts  pass  changed  seconds", ""
-    for role, total in sorted(roles.items(), key=lambda item: item[0] == _OUTSIDE):
+    for role, total in sorted(roles.items(), key=lambda item: item[0] == OUTSIDE):
         yield f"{role:{width}}  {total.hosts:5}  {total.passes:4}  {total.changed:7}  {total.seconds:7.1f}", ""
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -117,6 +118,28 @@ def test_report_of_an_earlier_run_does_not_outlive_a_broken_one(run_tasks, tmp_p
     run = run_tasks([{"ansible.builtin.include_role": {"name": "missing"}}])
     assert run.rc != 0
     assert run.report.get("playbook") == "play.yml"
+
+
+def test_report_of_the_run_before_is_kept(run_tasks, tmp_path):
+    kept = tmp_path / "report.json.previous"
+    first = run_tasks([{"ansible.builtin.debug": {"msg": "x"}}]).report
+    assert not kept.exists()
+    (tmp_path / "report.json").chmod(0o600)
+    run_tasks([{"ansible.builtin.debug": {"msg": "x"}}])
+    assert json.loads(kept.read_text()) == first
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_run_that_does_not_end_leaves_the_report_before_it(run_tasks, tmp_path):
+    (tmp_path / "report.json").write_text('{"run": "before"}')
+    # What a run has while it runs, it has when it is killed there.
+    list_reports = f"cd {tmp_path} && grep -H . report.json* > during"
+    run_tasks([{"ansible.builtin.shell": list_reports}])
+    assert (tmp_path / "during").read_text() == 'report.json.previous:{"run": "before"}\n'
+    # The next run has no report to keep, and leaves the last one.
+    (tmp_path / "report.json").unlink()
+    run_tasks([{"ansible.builtin.debug": {"msg": "x"}}])
+    assert (tmp_path / "report.json.previous").read_text() == '{"run": "before"}'
 
 
 def test_path_that_cannot_be_written_is_a_warning(run_tasks, tmp_path):
