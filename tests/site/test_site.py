@@ -154,7 +154,9 @@ def test_every_finding_passes_or_states_why_it_was_skipped(second_run):
     assert findings["laptop", "frp_client.visitors"] == "pass"
     # A user of docker is as good as root, and every run says who is one.
     assert findings.pop(("workstation", "docker.group")) == "warn"
-    assert set(findings.values()) <= {"pass", "skip"}
+    # The first backup waits for its timer, or for the test of a lost file.
+    assert findings.pop(("workstation", "backup.run.home")) == "warn"
+    assert {where: status for where, status in findings.items() if status not in ("pass", "skip")} == {}
 
 
 @pytest.mark.slow("runs the whole site once more")
