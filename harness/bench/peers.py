@@ -47,7 +47,16 @@ PAIRS = (
         "collections/ansible_collections/vladgh/samba",
         {
             "samba_users": [{"name": "owner", "password": PASSWORD}],
-            "samba_shares": [{"name": "data", "path": "/srv/data", "valid_users": ["owner"], "read_only": False}],
+            "samba_shares": [
+                {
+                    "name": "data",
+                    "path": "/srv/data",
+                    "owner": "owner",
+                    "mode": "0770",
+                    "valid_users": ["owner"],
+                    "read_only": False,
+                }
+            ],
         },
         {
             "samba_users": [{"name": "owner", "password": PASSWORD}],
