@@ -47,21 +47,12 @@ PAIRS = (
         "collections/ansible_collections/vladgh/samba",
         {
             "samba_users": [{"name": "owner", "password": PASSWORD}],
-            "samba_shares": [
-                {
-                    "name": "data",
-                    "path": "/srv/data",
-                    "owner": "owner",
-                    "mode": "0770",
-                    "valid_users": ["owner"],
-                    "read_only": False,
-                }
-            ],
+            "samba_shares": [{"name": "data", "path": "/srv", "valid_users": ["owner"], "read_only": False}],
         },
         {
             "samba_users": [{"name": "owner", "password": PASSWORD}],
             "samba_shares": [
-                {"name": "data", "path": "/srv/data", "valid_users": "owner", "write_list": "owner", "owner": "owner"}
+                {"name": "data", "path": "/srv", "valid_users": "owner", "write_list": "owner", "owner": "owner"}
             ],
         },
         f"apt-get install -y smbclient >/dev/null && PASSWD={PASSWORD} smbclient -U owner //localhost/data -c ls",

@@ -30,16 +30,7 @@ VARIABLES = {
     "mirrors_apt_urls": ["http://{{ sandbox_depot }}/debian"],
     "mirrors_max_age_days": 3650,  # the archive behind the depot may be old
     "samba_users": [{"name": "owner", "password": "not-secret-in-a-bench"}],
-    "samba_shares": [
-        {
-            "name": "data",
-            "path": "/srv/data",
-            "owner": "owner",
-            "mode": "0770",
-            "valid_users": ["owner"],
-            "read_only": False,
-        }
-    ],
+    "samba_shares": [{"name": "data", "path": "/srv", "valid_users": ["owner"], "read_only": False}],
     "firewall_allow": [],
 }
 
