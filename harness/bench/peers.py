@@ -78,7 +78,7 @@ PAIRS = (
         "ssh",
         "willshersystems.sshd",
         "roles/willshersystems.sshd",
-        {"ssh_passwords": False},
+        {},
         {
             "sshd_config": {
                 "PasswordAuthentication": False,
