@@ -10,7 +10,6 @@ which the peers do not have either. The same checks then look at both hosts.
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 
 from harness.bench import scale
 from harness.progress import say, step
-from harness.sandbox import engine, lifecycle
+from harness.sandbox import engine, lab, lifecycle
 from harness.sandbox.clients import Machine
 from harness.sandbox.lab import Refusal
 
@@ -137,10 +136,7 @@ def compare(
                 later[side].append(scale.run(command, [machines[side]], places, changes=False))
     for side in commands:
         machines[side].must(pair.check, seconds=120)
-    return {
-        side: (first[side], scale.Cost(*(statistics.median(column) for column in zip(*costs, strict=True))))
-        for side, costs in later.items()
-    }
+    return {side: (first[side], scale.median(costs)) for side, costs in later.items()}
 
 
 def main(folder: Path, runs: int, environment: Mapping[str, str]) -> int:
@@ -152,7 +148,7 @@ def main(folder: Path, runs: int, environment: Mapping[str, str]) -> int:
         if pair not in pairs:
             say(f"{pair.peer} is left out: {folder / pair.place} is missing")
     inventory = scale.write_inventory({OURS: {}, THEIRS: {}})
-    wanted = scale.hosts_of(inventory)
+    wanted = lab.read_inventory(inventory)
     lifecycle.up(wanted)
     try:
         machines = {host.name: Machine(engine.connect(), host) for host in wanted.hosts}

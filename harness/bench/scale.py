@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from harness.progress import say, step
 from harness.sandbox import engine, lab, lifecycle
 from harness.sandbox.clients import Machine
-from harness.sandbox.lab import ROOT, STATE, Lab, Refusal
+from harness.sandbox.lab import ROOT, STATE, Refusal
 
 LAB = "scale"
 ROLES = ("mirrors", "ssh", "samba", "firewall")
@@ -81,17 +81,6 @@ def role_tasks(roles: Collection[str]) -> list[dict[str, Any]]:
     ]
 
 
-def hosts_of(inventory: Path) -> Lab:
-    listing = subprocess.run(
-        [sys.executable, "-m", "ansible", "inventory", "--inventory", str(inventory), "--list"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    return lab.parse(inventory, json.loads(listing.stdout))
-
-
 def host_seconds(machines: Collection[Machine]) -> float:
     """Return the processor time that hosts have used since they were started."""
     stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
@@ -100,10 +89,14 @@ def host_seconds(machines: Collection[Machine]) -> float:
 
 
 def run(
-    command: list[str | Path], machines: Collection[Machine], environment: Mapping[str, str], *, changes: bool
+    command: list[str | Path],
+    machines: Collection[Machine],
+    environment: Mapping[str, str],
+    *,
+    changes: bool,
+    report: Path = STATE / f"{LAB}_report.json",
 ) -> Cost:
     """Run a playbook. Raises Refusal when it fails, or changes something although it may not."""
-    report = STATE / f"{LAB}_report.json"
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     hosts = host_seconds(machines)
     done = subprocess.run(
@@ -129,11 +122,16 @@ def run(
     return Cost(wall, controller, each, after.ru_maxrss / 1024, modules / len(machines))
 
 
+def median(costs: Collection[Cost]) -> Cost:
+    """Return the median of each figure."""
+    return Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
+
+
 def measure(count: int, runs: int, environment: Mapping[str, str]) -> tuple[Cost, Cost]:
     """Return what the first run on so many hosts takes, and the median of runs in which nothing has to change."""
     inventory = write_inventory({f"host{number:03}": VARIABLES for number in range(1, count + 1)})
     playbook = write_playbook("roles", "all", role_tasks(ROLES))
-    wanted = hosts_of(inventory)
+    wanted = lab.read_inventory(inventory)
     lifecycle.up(wanted)
     try:
         machines = [Machine(engine.connect(), host) for host in wanted.hosts]
@@ -151,7 +149,7 @@ def measure(count: int, runs: int, environment: Mapping[str, str]) -> tuple[Cost
                 later.append(run(command, machines, environment, changes=False))
     finally:
         lifecycle.down(LAB)
-    return first, Cost(*(statistics.median(column) for column in zip(*later, strict=True)))
+    return first, median(later)
 
 
 def main(counts: list[int], runs: int, environment: Mapping[str, str]) -> int:

@@ -9,14 +9,8 @@ import argparse
 import importlib.util
 import json
 import os
-import resource
-import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from harness import demo
 from harness.bench import backup as bench_backup
@@ -25,21 +19,7 @@ from harness.bench import peers as bench_peers
 from harness.bench import scale as bench_scale
 from harness.bench import smb as bench_smb
 from harness.progress import say, step
-from harness.sandbox.clients import Machine
-from harness.sandbox.lab import ROOT, Refusal
-
-
-class Cost(NamedTuple):
-    """Seconds of one run: by the clock, of the controller's processors, of the hosts' processors (the sum)."""
-
-    wall: float
-    controller: float
-    hosts: float
-
-
-def controller_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+from harness.sandbox.lab import Refusal
 
 
 def mitogen() -> dict[str, str]:
@@ -49,24 +29,6 @@ def mitogen() -> dict[str, str]:
         raise Refusal("Mitogen is not installed: .venv/bin/pip install --require-hashes -r requirements/mitogen.txt")
     strategies = Path(next(iter(found.submodule_search_locations)), "plugins/strategy")
     return {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(strategies)}
-
-
-def run_site(machines: Collection[Machine], environment: Mapping[str, str]) -> Cost:
-    """Run site.yml once. Raises Refusal when it fails or changes something."""
-    program, *arguments = demo.site_command()
-    hosts, controller, start = bench_scale.host_seconds(machines), controller_seconds(), time.monotonic()
-    done = subprocess.run(
-        [Path(sys.executable).with_name(program), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "RIGWRIGHT_REPORT_PATH": str(demo.REPORT), **environment},
-        stdout=subprocess.DEVNULL,
-        check=False,
-    )
-    cost = Cost(time.monotonic() - start, controller_seconds() - controller, bench_scale.host_seconds(machines) - hosts)
-    stats = {name: host["stats"] for name, host in json.loads(demo.REPORT.read_text())["hosts"].items()}
-    if done.returncode != 0 or any(stat["changed"] for stat in stats.values()):
-        raise Refusal(f"The site was to change nothing: exit status {done.returncode}, {stats}")
-    return cost
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,15 +62,18 @@ def main(args: argparse.Namespace) -> int:
         return bench_dataset_cache.main(args)
     machines = demo.hosts().values()
     demo.provision()
+    program, *arguments = demo.site_command()
+    command: list[str | Path] = [Path(sys.executable).with_name(program), *arguments]
     costs = []
     for number in range(args.runs):
         with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):
-            costs.append(run_site(machines, environment))
-    median = Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
+            costs.append(bench_scale.run(command, machines, environment, changes=False, report=demo.REPORT))
+    median = bench_scale.median(costs)
     load = os.getloadavg()[0]
     name = "site.yml under Mitogen" if args.mitogen else "site.yml"
     say(f"{name}, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
-    print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {median.hosts:.1f} CPU-s")
+    hosts = median.host * len(machines)
+    print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {hosts:.1f} CPU-s")
     for alias, host in json.loads(demo.REPORT.read_text())["hosts"].items():
         runs = {name: role["module_runs"] for name, role in host["roles"].items() if role["module_runs"]}
         print(f"    {alias}: {runs} module runs")

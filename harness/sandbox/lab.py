@@ -92,8 +92,12 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Lab:
-    """Read `harness/sandbox/labs/<name>.yml` the way Ansible does. Raises Refusal when it declares something that is no address."""
-    inventory = LABS / f"{name}.yml"
+    """Read `harness/sandbox/labs/<name>.yml`. Raises Refusal when it declares something that is no address."""
+    return read_inventory(LABS / f"{name}.yml")
+
+
+def read_inventory(inventory: Path) -> Lab:
+    """Read the inventory of a lab the way Ansible does. Raises Refusal when it declares something that is no address."""
     listing = subprocess.run(
         [sys.executable, "-m", "ansible", "inventory", "--inventory", str(inventory), "--list"],
         check=True,

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 
 from harness import architecture, pages
+from harness.testing import selection
 
 CHECKOUT = Path(__file__).parents[2]
 FILE_LINES, MODULE_LINES = 450, 120
@@ -58,14 +59,11 @@ def code_lines(text: str) -> int:
 
 def payload(module: Path) -> int:
     """Count the bytes of a module and of all that it imports from module_utils."""
-    followed: set[Path] = set()
-    waiting = {module}
-    while waiting:
-        path = waiting.pop()
-        followed.add(path)
-        files = {file for name in architecture.imported(path.read_text()) for file in files_of(name)}
-        waiting |= files - followed
-    return sum(path.stat().st_size for path in followed)
+    return sum(path.stat().st_size for path in selection.follow({module}, imports_of))
+
+
+def imports_of(path: Path) -> set[Path]:
+    return {file for name in architecture.imported(path.read_text()) for file in files_of(name)}
 
 
 def files_of(name: str) -> Iterator[Path]:
