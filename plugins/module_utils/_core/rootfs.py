@@ -11,12 +11,13 @@ import contextlib
 import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 
 _LINK_LIMIT = 40
 
 
 class Tree:
-    """Files below a root. What is not there, or may not be read, is empty."""
+    """Files below a root. What is not there, may not be read, or is no regular file (a FIFO would block), is empty."""
 
     def __init__(self, root: str = "/") -> None:
         self.root = root.rstrip("/")
@@ -26,7 +27,7 @@ class Tree:
 
     def bytes(self, path: str) -> bytes:
         try:
-            with open(self.at(self.resolve(path)), "rb") as file:
+            with open(open_file(self.at(self.resolve(path))), "rb") as file:
                 return file.read()
         except OSError:
             return b""

@@ -9,7 +9,8 @@ The module machine_manifest uses it, and the program of the role backup, which h
 
 from __future__ import annotations
 
-import glob
+import contextlib
+import itertools
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import packages as apt
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
@@ -35,6 +37,8 @@ CONDA = "/opt/conda"
 Run = t.Callable[[list[str]], tuple[int, str]]
 # The exit status of a program that is not there, as a shell has it.
 MISSING = 127
+# What a user may name at most: the manifest is root's, and no larger than need be.
+_PREFIXES, _PACKAGES = 200, 10_000
 
 
 def space(path: str) -> tuple[int, int]:
@@ -183,14 +187,24 @@ class Machine:
                 kind: self.tree.text(f"{prefix}{ending}") for kind, ending in (("lock", ".lock"), ("pip", ".pip.txt"))
             }
             found[f"{CONDA}/envs/{name}"] = {kind: without_secrets(text) for kind, text in locks.items() if text}
-        for path in [
-            *glob.glob(self.tree.at("/home/*/.conda/environments.txt")),
-            self.tree.at("/root/.conda/environments.txt"),
-        ]:
-            for prefix in Tree().text(path).splitlines():
-                names = self.tree.names(f"{prefix}/conda-meta")
-                found.setdefault(prefix, {"packages": [name[:-5] for name in names if name.endswith(".json")]})
+        homes = self.tree.resolve("/home")
+        for home in [*(f"{homes}/{name}" for name in self.tree.names("/home")), "/root"]:
+            with contextlib.suppress(OSError), directory(f"{self.tree.at(self.tree.resolve(home))}/.conda") as handle:
+                owner = os.fstat(handle).st_uid
+                text = read_file("environments.txt", {owner}, dir_fd=handle).decode(errors="replace")
+                for prefix in filter(os.path.isabs, text.splitlines()[:_PREFIXES]):
+                    found.setdefault(prefix, {"packages": self.conda_packages(prefix, owner)})
         return found
+
+    def conda_packages(self, prefix: str, owner: int) -> list[str]:
+        """Return the packages of an environment that a user has named; none if it belongs to somebody else."""
+        with contextlib.suppress(OSError, ValueError):
+            path = os.path.realpath(self.tree.at(f"{prefix}/conda-meta"))
+            with directory(path) as handle, os.scandir(handle) as entries:
+                if os.fstat(handle).st_uid in (0, owner):
+                    names = [entry.name for entry in itertools.islice(entries, _PACKAGES)]
+                    return sorted(name[:-5] for name in names if name.endswith(".json"))
+        return []
 
     def network(self) -> list[Facts]:
         physical = [

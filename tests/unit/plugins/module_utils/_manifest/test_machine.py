@@ -63,3 +63,37 @@ def test_disks_are_known_by_their_sockets_too(tmp_path: Path) -> None:
     (links / "pci-0000:00:1f.2-ata-1").symlink_to("../../sda")
     machine = machines.Machine(lambda _words: (1, ""), Tree(str(tmp_path)))
     assert machine.links("by-path") == {"sda": ["/dev/disk/by-path/pci-0000:00:1f.2-ata-1"]}
+
+
+@pytest.mark.parametrize("trap", ["link", "fifo", "hard link", "directory link"])
+def test_conda_list_of_a_user_is_not_trusted(tmp_path: Path, trap: str) -> None:
+    """A FIFO blocked the backup for ever, and a link brought lines of root's files into the manifest."""
+    secret = tmp_path / "root/secret"
+    listed = tmp_path / "home/eve/.conda/environments.txt"
+    for path in (secret, listed):
+        path.parent.mkdir(parents=True)
+    secret.write_text("/secret line\n")
+    if trap == "fifo":
+        os.mkfifo(listed)
+    elif trap == "link":
+        listed.symlink_to(secret)
+    elif trap == "hard link":
+        os.link(secret, listed)
+    else:
+        (secret.parent / "environments.txt").write_text("/secret line\n")
+        listed.parent.rmdir()
+        listed.parent.symlink_to(secret.parent)
+    assert machines.Machine(lambda _command: (1, ""), Tree(str(tmp_path))).conda() == {}
+
+
+def test_conda_environments_of_users_are_listed(tmp_path: Path) -> None:
+    home = tmp_path / "data/alice"
+    for prefix in ("own", "foreign"):
+        (home / prefix / "conda-meta").mkdir(parents=True)
+        (home / prefix / "conda-meta/numpy-2.json").touch()
+    (home / ".conda").mkdir()
+    (home / ".conda/environments.txt").write_text("/data/alice/own\n/data/alice/foreign\nno path\n")
+    os.chown(home / "foreign/conda-meta", 65534, 65534)
+    (tmp_path / "home").symlink_to("/data")
+    found = machines.Machine(lambda _command: (1, ""), Tree(str(tmp_path))).conda()
+    assert found == {"/data/alice/own": {"packages": ["numpy-2"]}, "/data/alice/foreign": {"packages": []}}
