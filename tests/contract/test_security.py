@@ -35,6 +35,10 @@ DOWNLOADS = {
 ROOTS = "below /etc, /opt, /run, /usr/local or /var/lib/rigwright*, where only root writes"
 CHECKED = "refuses directories in which others may write (_core/writable.py)"
 PRIVATE = "a private temporary directory"
+KERNEL = "below /proc, /sys or /dev: what is there is the kernel's"
+NAMED = "root or the operator names it, and the run ends with their request"
+RIGHTS = "owner, mode or kind alone, to refuse what others can change"
+CONTROLLER = "runs on the controller, as its user"
 # Files that make, give away or remove by path, and why no other user can change these paths.
 WRITERS = {
     **dict.fromkeys(
@@ -93,6 +97,33 @@ WRITERS = {
         ),
         ROOTS,
     ),
+}
+# Files that read by path, and why no other user can change these paths, or what is read there is not trusted.
+READERS = {
+    name: reason
+    for reason, names in {
+        ROOTS: """
+            _apt/mirror_plan.py _backup/config.py _backup/record.py _backup/repository.py _backup/restic.py _backup/state.py
+            _backup/status.py _conda/store.py _conda/venv.py _core/certificate_run.py _core/lock.py _core/release.py
+            _core/release_run.py _core/rootfs.py _firewall/apply.py _firewall/ssh_ports.py _frp/plan.py _gpu/inventory.py
+            _gpu/nvml.py _nvidia/cuda_repository.py _nvidia/cudnn_apply.py _nvidia/dpkg.py _nvidia/driver_change.py
+            _nvidia/kept_packages.py _samba/facts.py _samba/user_database.py _ssh/facts.py _ssh/trial.py _storage/apply.py
+            _system/systemd.py _system/systemd_run.py host_facts.py samba_directories.py
+        """,
+        CHECKED: "_conda/prefix.py _conda/rattler.py _core/atomic.py _core/config_files.py _gpu/accept/baseline.py",
+        PRIVATE: "_backup/import_tar.py _nvidia/cudnn_wheels.py",
+        KERNEL: """
+            _dataset_cache/cli.py _dataset_cache/host.py _docker/gpu_toolkit_facts.py _gpu/locked_clocks.py _gpu/mps/apply.py
+            train_digits.py _gpu/mps/facts.py _storage/facts.py _system/listeners.py _system/mounts.py
+        """,
+        NAMED: "_backup/cli.py _dataset_cache/making.py _dataset_cache/settings.py _xrdp/facts.py",
+        RIGHTS: "_backup/hooks.py _backup/location.py _core/writable.py _dataset_cache/copies.py _dataset_cache/sources.py",
+        "names alone, for a plan; what writes works by descriptors": "_backup/restore.py",
+        "descriptors, not paths": "_backup/placement.py _dataset_cache/verify.py",
+        "a live system, where only root logs in": "_bare_metal/apply.py",
+        CONTROLLER: "config_files.py write_report.py _plan_request.py _role_variables.py",
+    }.items()
+    for name in names.split()
 }
 
 
@@ -232,6 +263,57 @@ def test_every_writer_by_path_states_why_it_is_safe() -> None:
     assert found == set(WRITERS)
 
 
+READING = {"open"} | {
+    f"{module}.{name}"
+    for module, names in {
+        "os": "open listdir scandir walk stat path.getsize path.getmtime",
+        "shutil": "copy copy2 copyfile",
+        "glob": "glob iglob",
+        "io": "open",
+        "gzip": "open",
+        "tarfile": "open",
+        "zipfile": "ZipFile",
+    }.items()
+    for name in names.split()
+}
+# Programs that would read a path of another user for root, through its links.
+READING_PROGRAMS = {"cat", "cp", "diff", "du", "find", "grep", "head", "rsync", "sha256sum", "tail", "tar"}
+OF_THE_SYSTEM = ("/dev", "/etc/", "/proc", "/run/", "/sys", "/var/lib/")
+# Flags that follow no link and wait for no FIFO: those of _core/directories.py and of the dataset cache, and both written out.
+SAFE_FLAGS = re.compile(r"\b(DIRECTORY_FLAGS|FILE_FLAGS|FOLDER|READ)\b|O_NOFOLLOW.*O_NONBLOCK|O_EXCL.*O_NOFOLLOW")
+DESCRIPTOR = re.compile(r"([\w.]*\b(fd|handle|descriptor|below)|((directories\.)?open_file|os\.open)\(.*\))")
+
+
+def reads_by_path(text: str) -> Iterator[str]:
+    """Yield calls that read by a path: another user may have put a link, a FIFO or a huge file there (`read_file`, `Tree`)."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1 and isinstance(node.elts[0], ast.Constant):
+            program = str(node.elts[0].value).rpartition("/")[2]
+            if program in READING_PROGRAMS and not all(isinstance(each, ast.Constant) for each in node.elts):
+                yield f"line {node.lineno}: {program}"
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        path = node.args[0] if node.args else None
+        start = path.values[0] if isinstance(path, ast.JoinedStr) and path.values else path
+        other = ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+        if (
+            (name not in READING and not name.endswith((".read_text", ".read_bytes", ".iterdir")))
+            or {"dir_fd", "follow_symlinks"} & {word.arg for word in node.keywords}
+            or (isinstance(start, ast.Constant) and str(start.value).startswith(OF_THE_SYSTEM))
+            or (path and DESCRIPTOR.fullmatch(ast.unparse(path)))
+            or (name in ("open", "zipfile.ZipFile") and set("wax") & set(other.strip("'")))
+            or (name == "os.open" and SAFE_FLAGS.search(other))
+        ):
+            continue
+        yield f"line {node.lineno}: {name}"
+
+
+def test_every_reader_by_path_states_why_it_is_safe() -> None:
+    found = {in_packages(path) for path in PYTHON if list(reads_by_path(path.read_text()))}
+    assert found == set(READERS)
+
+
 # ---- The rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +337,13 @@ def test_every_writer_by_path_states_why_it_is_safe() -> None:
         (writes_by_path, 'open(x)\nos.mkdir(x, dir_fd=y)', "os.mkdir(x)"),
         (writes_by_path, 'open(x, "rb")', 'open(x, "xb")'),
         (writes_by_path, "os.fchown(x, 0, 0)", "os.chown(x, 0, 0)"),
+        (reads_by_path, 'open(open_file(x), "rb")', "open(x)"),
+        (reads_by_path, 'open("/proc/mounts")', 'open(f"/home/{user}/.conda/environments.txt")'),
+        (reads_by_path, "read_file(x, {0})", "Path(x).read_text()"),
+        (reads_by_path, "os.open(x, os.O_RDONLY | FILE_FLAGS)", "os.open(x, os.O_RDONLY | os.O_NOFOLLOW)"),
+        (reads_by_path, "os.listdir(handle)", 'os.listdir(os.path.join(home, ".ssh"))'),
+        (reads_by_path, "os.stat(x, follow_symlinks=False)", "os.stat(x)"),
+        (reads_by_path, 'run(["cat", "/etc/fstab"])', 'run(["/bin/cat", x])'),
     ],
 )  # fmt: skip
 def test_rule_finds_its_flaw(rule: Any, good: Any, bad: Any) -> None:

@@ -61,7 +61,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.step
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     Mount,
     is_within,
@@ -110,6 +109,9 @@ def report_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
 
 def keep_manifest(path: str) -> str:
     """Write the manifest of the machine, if it has changed; return the error. The files are worth a backup without it."""
+    # Only this step needs it: for the others it would be a third of the time in which the program starts.
+    from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
+
     try:
         return machines.keep(machines.Machine(_ask, Tree("/")), path)[2]
     except (machines.ProbeError, OSError, ValueError, KeyError) as error:

@@ -50,6 +50,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 
 VERSION = "1"
 SUMS = "SHA256SUMS"
+SUMS_LIMIT = 1 << 29
 BLOCK = 4096
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -103,8 +104,14 @@ class Making(Transfer):
         if not path:
             return
         try:
-            with open(path, "rb") as file:
-                self.sums = read_sums(file.read())
+            # The owner of the source can put a FIFO or another list there meanwhile; --sums may well be a FIFO.
+            with open(path if self.options.sums else os.open(path, READ), "rb") as file:
+                if not self.options.sums:
+                    self.same(next(entry for entry in entries if entry.path == SUMS), os.fstat(file.fileno()))
+                text = file.read(SUMS_LIMIT + 1)
+            if len(text) > SUMS_LIMIT:
+                raise ValueError(f"is larger than {SUMS_LIMIT} bytes")
+            self.sums = read_sums(text)
         except OSError as error:
             raise (
                 source_failed(path, error) if not self.options.sums else Failed(Exit.USAGE, f"{shown(path)}: {error}")

@@ -25,7 +25,9 @@ READ = """\
 import json, os, sys, time
 with open(sys.argv[1]) as file:
     report = json.load(file)
-oldest = min([report["time"], *(os.stat(path).st_mtime for path in sys.argv[2:] if open(path).read())])
+# Another user may own the directory of the textfile, and put a FIFO there: opening it would wait for ever.
+found = [open(os.open(path, os.O_RDONLY | os.O_NONBLOCK)) for path in sys.argv[2:]]
+oldest = min([report["time"], *(os.fstat(file.fileno()).st_mtime for file in found if file.read())])
 print(json.dumps({"age_s": int(time.time() - oldest), "findings": report["findings"]}))
 """
 

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache import making
 
 from tests.unit.support.storage import dataset_cache_processes as processes
 from tests.unit.support.storage.dataset_cache_processes import MIB, MOUNTS, fell_back, refused, rewrite, tree
@@ -133,3 +134,22 @@ def test_copy_with_wrong_bytes_on_disk_is_refused(place, images):
 
 def test_large_file_with_wrong_bytes_on_disk_is_refused(place):
     fell_back(place, place.source("large", file=b"x" * 9 * MIB), 7, processes.writes_wrong("data/large/file"))
+
+
+def test_list_replaced_by_a_fifo_blocks_nobody(place, images):
+    """The owner of a source can exchange its list after it was found: root waited for a writer for ever."""
+    (images / "SHA256SUMS").write_text(sums_of(images))
+
+    def inject():
+        survey = making.take_survey
+
+        def exchange(*arguments, **options):
+            found = survey(*arguments, **options)
+            (images / "SHA256SUMS").unlink()
+            os.mkfifo(images / "SHA256SUMS")
+            return found
+
+        making.take_survey = exchange
+
+    done = place.run("get", images, inject=inject)
+    assert done.rc == 6 and "SHA256SUMS" in done.err

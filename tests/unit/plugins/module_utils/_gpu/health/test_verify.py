@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -109,3 +110,12 @@ def test_age_is_that_of_the_older_file(tmp_path: Path) -> None:
     )
     found = json.loads(done.stdout)
     assert found["findings"] == [CARD] and 100 <= found["age_s"] <= 110
+
+
+def test_fifo_in_place_of_the_textfile_blocks_nobody(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"time": 0, "findings": []}))
+    os.mkfifo(tmp_path / "textfile")
+    command = [sys.executable, "-I", "-c", verify.READ, str(report), str(tmp_path / "textfile")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=10)
+    assert json.loads(done.stdout)["findings"] == []
