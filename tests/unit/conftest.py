@@ -22,11 +22,16 @@ import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
+from hypothesis import HealthCheck, settings
 
 from tests.slow import leave_out_slow
 from tests.unit.support.unsafe_paths import WATCH
 
 CHECKOUT = Path(__file__).parents[2]
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 CONFIGURATION = """\
 [defaults]

@@ -67,9 +67,18 @@ def missing_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Sequen
     return [name for name in names if name not in installed]
 
 
-def parse_automatic(text: str) -> frozenset[str]:
-    """Return the names that apt's extended states mark as installed automatically, for another package."""
-    return frozenset(fields["Package"] for fields in _paragraphs(text) if fields.get("Auto-Installed") == "1")
+def parse_automatic(text: str, native: str = "") -> frozenset[str]:
+    """Return the names that apt's extended states mark as installed automatically, for another package.
+
+    :param native: the host's architecture: a package of another one is then ``name:architecture``.
+    """
+    return frozenset(
+        fields["Package"]
+        if fields.get("Architecture", native) in (native, "all") or not native
+        else f"{fields['Package']}:{fields['Architecture']}"
+        for fields in _paragraphs(text)
+        if fields.get("Auto-Installed") == "1"
+    )
 
 
 def parse_policy(text: str) -> frozenset[str]:

@@ -13,6 +13,10 @@ import re
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
+    EXTENDED_STATES,
+    parse_automatic,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Entry, Run, Stuck
 
@@ -55,7 +59,7 @@ class Dpkg:
         """Return every package of which something is installed, by name. One of a foreign architecture is ``name:architecture``."""
         form = "${Package}\t${Architecture}\t${Version}\t${db:Status-Want}\t${db:Status-Status}\n"
         native = self.must(["dpkg", "--print-architecture"]).strip()
-        automatic = set(self.must(["apt-mark", "showauto"]).split())
+        automatic = parse_automatic(self.tree.text(EXTENDED_STATES), native)
         found = {}
         for line in self.must(["dpkg-query", "--show", f"--showformat={form}"]).splitlines():
             name, architecture, version, want, status = line.split("\t")

@@ -54,6 +54,11 @@ def test_extended_states_list_automatic_packages():
     assert parse_automatic(text) == {"a"}
 
 
+def test_an_automatic_package_of_another_architecture_has_it_in_its_name():
+    text = "".join(f"Package: a\nArchitecture: {name}\nAuto-Installed: 1\n\n" for name in ("amd64", "i386"))
+    assert parse_automatic(text, "amd64") == {"a", "a:i386"}
+
+
 POLICY = """\
 cuda-toolkit-13-0:
   Installed: (none)

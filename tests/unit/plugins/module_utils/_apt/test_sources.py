@@ -18,7 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
     render,
     survey,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 LIST = "/etc/apt/sources.list"
@@ -256,19 +256,16 @@ entries = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(entries, min_size=1, max_size=4))
 def test_rendered_sources_are_parsed_unchanged(some: list[Entry]) -> None:
     assert [block.entry for block in parse("x.sources", render(some)) if block.entry] == some
 
 
-@settings(deadline=None)
 @given(st.text(), st.sampled_from([LIST, OWN]))
 def test_the_blocks_of_any_text_are_the_text(text: str, path: str) -> None:
     assert "".join(block.text for block in parse(path, text)) == text
 
 
-@settings(deadline=None)
 @given(st.lists(entries, min_size=1, max_size=4))
 def test_joined_stanzas_equal_their_cells(some: list[Entry]) -> None:
     assert set(cells_of(entries_of(cells_of(some)))) == set(cells_of(some))
@@ -295,7 +292,6 @@ def one_line(entry: Entry) -> str:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(archives, max_size=3), st.lists(archives, max_size=3), st.booleans())
 def test_any_sources_lead_to_one_definition(lines: list[Entry], stanzas: list[Entry], security: bool) -> None:
     texts = {LIST: "".join(map(one_line, lines)), OWN: render(stanzas), DOCKER: THIRD_PARTY}

@@ -28,7 +28,7 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     return simple(*parts, table=draw(st.sampled_from(("gpt", "dos"))))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(machines(), st.integers(16, 1 << 15), st.sampled_from((512, 4096)), st.integers(0, MIB - 1))
 def test_partitions_fit_are_aligned_and_do_not_overlap(
     manifest: dict[str, Any], mib: int, sector: int, more: int

@@ -205,7 +205,7 @@ def test_a_plan_names_no_other_device_and_none_before_it_is_made() -> None:
     check_steps(plan, {"/dev/vda", "/dev/nvme0n1", "/dev/vdc"})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(machines(), st.integers(64, 1 << 14))
 def test_no_plan_writes_to_a_disk_that_is_not_named(manifest: dict[str, Any], mib: int) -> None:
     plan = plan_of(manifest, blank(vda=mib * MIB, vdb=8 * GIB), {"sda": "/dev/disk/by-id/vda"})

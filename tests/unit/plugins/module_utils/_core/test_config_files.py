@@ -459,7 +459,7 @@ def run_until(host: Host, transaction: Transaction, number: int | None, error: B
     transaction.store.recover()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     existing=st.dictionaries(st.sampled_from(["a", "b"]), FILES),
     folder=st.none() | st.dictionaries(st.sampled_from(["d/a", "d/b", "d/other"]), FILES),

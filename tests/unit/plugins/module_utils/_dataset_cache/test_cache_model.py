@@ -156,5 +156,5 @@ class Model(RuleBasedStateMachine):
 
 TestModel = Model.TestCase
 TestModel.settings = settings(
-    max_examples=max(4, CASES // 6), stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=max(4, CASES // 6), stateful_step_count=15, suppress_health_check=list(HealthCheck)
 )

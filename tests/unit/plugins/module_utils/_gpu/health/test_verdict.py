@@ -277,7 +277,7 @@ TEXTS = st.sampled_from(
 XIDS = st.lists(st.builds(Xid, st.integers(1, 180), st.just(SLOT), text=TEXTS), max_size=6)
 
 
-@settings(max_examples=CASES, deadline=None)
+@settings(max_examples=CASES)
 @given(FAULTS, FAULTS, XIDS, XIDS)
 def test_adding_evidence_never_makes_a_verdict_milder(
     signs: dict[str, Any], more_signs: dict[str, Any], xids: list[Xid], more_xids: list[Xid]

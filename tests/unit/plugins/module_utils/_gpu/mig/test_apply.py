@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.dev
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import Layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.fakes.nvml import Machine, fake
@@ -102,7 +102,7 @@ def request_of(layout: list[dict[str, Any]] | None) -> Request:
     return Request("disabled", allow_reset=True) if layout is None else on(*layout)
 
 
-@settings(max_examples=max(CASES // 2, 1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=max(CASES // 2, 1))
 @given(failures())
 def test_failure_of_any_call_leaves_the_old_or_the_new_layout(case: Any) -> None:
     model, first, second, where, skip, error, pick = case

@@ -26,7 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.pla
     same_places,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.support.gpu.mig_cards import CARDS, CASES, CardInMemory, compute_starts
@@ -63,7 +63,7 @@ def changes(draw: st.DrawFn) -> tuple[str, list[Any], list[Any], list[tuple[int,
     return model, draw(layouts(model)), draw(layouts(model)), busy, draw(st.booleans())
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=CASES)
 @given(changes())
 def test_busy_instances_survive_any_change_of_layout(case: Any) -> None:
     model, first, second, picks, keep = case
@@ -121,7 +121,7 @@ def kept_by_brute_force(model: str, current: Layout, request: Any) -> int:
     return best(tuple(request), frozenset())
 
 
-@settings(max_examples=max(CASES // 5, 1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=max(CASES // 5, 1))
 @given(changes())
 def test_no_placement_keeps_more(case: Any) -> None:
     model, first, second, _busy, _keep = case

@@ -201,7 +201,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=CASES, deadline=None)
+@settings(max_examples=CASES)
 @given(st.lists(REQUESTS, min_size=1, max_size=4))
 def test_same_request_changes_nothing_the_second_time(
     requests: list[dict[str, Any]],
