@@ -124,8 +124,9 @@ def run(module: AnsibleModule) -> None:
     plan = rootless.plan(users, wanted, record, ranges, module.params["allow_disruption"])
     if not module.check_mode:
         # Record first, so that a later run removes what an interrupted run has added.
-        if plan.record.keys() - record.keys():
-            write_record(tree, {**record, **plan.record})
+        planned = {**record, **plan.record}
+        if planned != record:
+            write_record(tree, planned)
         for command in plan.commands:
             module.run_command(command, check_rc=True)
         if plan.record != record:

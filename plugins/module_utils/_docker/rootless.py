@@ -19,6 +19,8 @@ REMOVE = {"--add-subuids": "--del-subuids", "--add-subgids": "--del-subgids"}
 COUNT = 65536
 FIRST = 100000
 UNIT = "docker.service"
+# Seconds for what runs as a user, who may never answer: to read, and to start or stop docker.
+READ_S, START_S = 30, 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +62,26 @@ def parse_ranges(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def as_user(user: str, uid: int, *command: str) -> list[str]:
-    """Return a command that runs as a user who may never have logged in."""
-    return ["runuser", "-u", user, "--", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}", *command]
+def first_free(taken: t.Iterable[tuple[int, int]]) -> int:
+    """Return the first id of a range that overlaps none of these: each a first id and a count."""
+    start = FIRST
+    for first, count in sorted(taken):
+        if first - start >= COUNT:
+            break
+        start = max(start, first + count)
+    return start
+
+
+def as_user(user: str, uid: int, *command: str, seconds: int = START_S) -> list[str]:
+    """Return a command that runs for a limited time as a user who may never have logged in."""
+    limit = ["timeout", "--kill-after=5", str(seconds)]
+    return [*limit, "runuser", "-u", user, "--", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}", *command]
+
+
+def read_as_user(user: str, uid: int, *command: str) -> list[str]:
+    """Return such a command whose output is limited."""
+    limited = 'set -o pipefail; "$@" | head --bytes=65536'
+    return ["bash", "-c", limited, "bash", *as_user(user, uid, *command, seconds=READ_S)]
 
 
 def systemctl(user: str, uid: int, *arguments: str) -> list[str]:
@@ -82,18 +101,16 @@ def plan(
     :param ranges: the content of the two files of :data:`SUBORDINATE`, by the option that adds to them.
     """
     steps = Plan(record={name: dict(given) for name, given in record.items() if name in users})
-    free = {
-        option: max([FIRST, *(first + count for _owner, first, count in parse_ranges(text))])
-        for option, text in ranges.items()
-    }
+    taken = {option: [(first, count) for _owner, first, count in parse_ranges(text)] for option, text in ranges.items()}
     for name in wanted:
         user, given = users[name], steps.record.setdefault(name, {})
         for option, text in ranges.items():
             if not any(
                 owner in (name, str(user.uid)) and count >= COUNT for owner, _start, count in parse_ranges(text)
             ):
-                given[option] = f"{free[option]}-{free[option] + COUNT - 1}"
-                free[option] += COUNT
+                first = first_free(taken[option])
+                taken[option].append((first, COUNT))
+                given[option] = f"{first}-{first + COUNT - 1}"
                 steps.do(f"{name}: {SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])
         if not user.lingers:
             given["linger"] = True

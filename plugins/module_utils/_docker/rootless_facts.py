@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.fact
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
 
 ROOT = "/"
+SILENT = "(docker does not answer)"
 RECORD = "/var/lib/rigwright_docker/rootless_users.json"
 
 
@@ -39,18 +40,24 @@ def read_user(run: RunCommand, name: str, files: t.Iterable[str]) -> rootless.Us
     if not tree.exists(f"/run/user/{uid}/systemd/private"):
         return rootless.User(uid, lingers)
     show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
-    _rc, out, _err = run(rootless.systemctl(name, uid, *show), environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"})
+    _rc, out, _err = run(
+        rootless.read_as_user(name, uid, "systemctl", "--user", *show),
+        environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
+    )
     shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
     started = parse_time(shown.get("ActiveEnterTimestamp", ""))
-    _rc, listed, _err = run(
-        rootless.as_user(
+    rc, listed, _err = run(
+        rootless.read_as_user(
             name, uid, "env", f"DOCKER_HOST=unix:///run/user/{uid}/docker.sock", "docker", "ps", "--format={{.Names}}"
         )
     )
+    active = shown.get("ActiveState") == "active"
+    # What a docker that does not answer runs is not known.
+    containers = sorted(listed.split()) if rc == 0 or not active else [SILENT]
     return rootless.User(
         uid,
         lingers,
-        active=shown.get("ActiveState") == "active",
+        active=active,
         older=any(tree.exists(path) and os.lstat(tree.at(path)).st_ctime > started for path in files),
-        containers=tuple(sorted(listed.split())),
+        containers=tuple(containers),
     )

@@ -148,3 +148,13 @@ def test_damaged_record_is_refused(rootless: Run, host: Host) -> None:
     host.write(rootless_facts.RECORD, "{")
     assert "is damaged" in rootless("alice")["msg"]
     assert host.changes == []
+
+
+def test_range_that_is_planned_anew_is_recorded_before_it_is_added(rootless: Run, host: Host) -> None:
+    host.failing = "usermod"
+    for owner in ("", "carol:165536:65536\n"):
+        for path in docker_rootless.rootless.SUBORDINATE.values():
+            host.write(path, f"alice:100000:65536\n{owner}")
+        with pytest.raises(OSError, match="cut short"):
+            rootless("bob")
+    assert host.recorded()["bob"]["--add-subuids"] == "231072-296607"

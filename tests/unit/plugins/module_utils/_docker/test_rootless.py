@@ -7,6 +7,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless import User
 
 RANGES = {"--add-subuids": "alice:100000:65536\n", "--add-subgids": "alice:100000:65536\n"}
+USER = ["timeout", "--kill-after=5", "300", "runuser", "-u", "alice", "--", "env", "XDG_RUNTIME_DIR=/run/user/1001"]
 READY = User(1001, lingers=True, active=True)
 
 
@@ -32,10 +33,7 @@ def test_new_user_gets_ranges_manager_and_docker():
     assert steps.commands == [
         ["loginctl", "enable-linger", "alice"],
         ["systemctl", "start", "user@1001.service"],
-        *(
-            ["runuser", "-u", "alice", "--", "env", "XDG_RUNTIME_DIR=/run/user/1001", "systemctl", "--user", *command]
-            for command in (["daemon-reload"], ["start", "docker.service"])
-        ),
+        *([*USER, "systemctl", "--user", *command] for command in (["daemon-reload"], ["start", "docker.service"])),
     ]
     assert steps.record == {"alice": {"linger": True}}
 
@@ -55,6 +53,11 @@ def test_new_ranges_do_not_overlap_existing_ones():
         ["usermod", "--add-subuids", "231072-296607", "carol"],
         ["usermod", "--add-subgids", "165536-231071", "carol"],
     ]
+
+
+def test_range_at_the_end_of_all_ids_leaves_the_first_free_one():
+    steps = plan({"bob": User(1002, True, True)}, ["bob"], ranges=dict.fromkeys(RANGES, "carol:4294900000:65536\n"))
+    assert steps.record["bob"] == dict.fromkeys(RANGES, "100000-165535")
 
 
 def test_a_range_that_is_too_small_for_an_image_does_not_count():

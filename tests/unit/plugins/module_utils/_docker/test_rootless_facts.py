@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless, rootless_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless import User
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless_facts import (
     RECORD,
@@ -52,6 +53,27 @@ def test_unknown_user_has_no_facts(root: Path) -> None:
 def test_user_without_a_manager_has_no_docker(root: Path) -> None:
     write(root, f"/var/lib/systemd/linger/{NAME}")
     assert read_user(lambda *_arguments, **_options: (0, "", ""), NAME, [UNIT]) == User(os.geteuid(), lingers=True)
+
+
+def test_containers_of_a_docker_that_does_not_answer_are_unknown(root: Path) -> None:
+    def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
+        return (
+            (0, "Id=docker.service\nNames=docker.service\nActiveState=active\n", "")
+            if "show" in command
+            else (124, "", "")
+        )
+
+    write(root, f"/run/user/{os.geteuid()}/systemd/private")
+    found = read_user(run, NAME, [UNIT])
+    assert found is not None
+    assert found.containers == ("(docker does not answer)",)
+
+
+def test_reading_as_a_user_is_limited_in_time_and_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rootless, "READ_S", 1)
+    endless, silent = (rootless.read_as_user(NAME, os.geteuid(), *command) for command in (["yes"], ["sleep", "60"]))
+    assert len(subprocess.run(endless, capture_output=True, check=False).stdout) == 65536
+    assert subprocess.run(silent, check=False).returncode == 124
 
 
 @pytest.mark.parametrize(("seconds", "older"), [(-10, False), (10, True)])
