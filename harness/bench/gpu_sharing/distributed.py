@@ -1,9 +1,10 @@
-"""Training on several GPUs of one host with PyTorch's DistributedDataParallel: the rate, by the number of GPUs.
+"""Training on several GPUs of one host: the rate and the memory by the number of GPUs, and NCCL's all-reduce by size.
 
     torchrun --standalone --nproc-per-node 2 -m harness.bench.gpu_sharing.distributed --load R256 G --seconds 8 --out two.json
 
-The loads are ResNet-50 (R256) and GPT-2 124M (G) of loads.py. Each GPU has its own batch, so twice the GPUs do twice the work at best.
-`NCCL_P2P_DISABLE=1` keeps NCCL from copying between GPUs without the host.
+The loads are ResNet-50 (R256) and GPT-2 124M (G) of loads.py, shared by PyTorch's DistributedDataParallel, or with `--share fsdp` by
+fully_shard. Each GPU has its own batch, so twice the GPUs do twice the work at best. `NCCL_P2P_DISABLE=1` keeps NCCL from copying
+between GPUs without the host.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +24,56 @@ WARM_UP_STEPS = 8
 # What a step of one GPU works through.
 RESNET_BATCH, GPT2_BATCH, GPT2_LENGTH = 256, 8, 1024
 UNITS = {"R256": ("images", RESNET_BATCH), "G": ("tokens", GPT2_BATCH * GPT2_LENGTH)}
+# Bytes of an all-reduce: from the gradients of a small layer to those of a large model.
+SIZES = [2**power for power in range(10, 33, 2)]
+SUMS = 20
 
 
-def build(torch: Any, load: str, rank: int) -> loads.Step:
+def spread(torch: Any, how: str) -> Callable[[Any], Any]:
+    """Return what shares a model among all GPUs."""
+    if how == "ddp":
+        device = torch.cuda.current_device()
+        return lambda model: torch.nn.parallel.DistributedDataParallel(model, device_ids=[device])
+    fully_shard = importlib.import_module("torch.distributed.fsdp").fully_shard
+
+    def shard(model: Any) -> Any:
+        for layer in getattr(model, "layers", ()):
+            fully_shard(layer)
+        return fully_shard(model)
+
+    return shard
+
+
+def build(torch: Any, load: str, rank: int, how: str) -> loads.Step:
     """Build the training of a load on the GPU of this process, with gradients that all processes share."""
     torch.manual_seed(loads.SEED + rank)
     if load == "R256":
-        model = loads.resnet(torch, (3, 4, 6, 3), True, 1000, False).to("cuda", memory_format=torch.channels_last)
-        inputs = torch.randn(RESNET_BATCH, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
-        targets = torch.randint(0, 1000, (RESNET_BATCH,), device="cuda")
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    else:
-        model = loads.gpt2(torch, length=GPT2_LENGTH).to("cuda")
-        tokens = torch.randint(0, 50257, (GPT2_BATCH, GPT2_LENGTH + 1), device="cuda")
-        inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    shared = torch.nn.parallel.DistributedDataParallel(model, device_ids=[torch.cuda.current_device()])
-    return loads.training(torch, shared, inputs, targets, optimizer)
+        return loads.train_resnet50(torch, RESNET_BATCH, spread=spread(torch, how))
+    return loads.train_gpt2(torch, GPT2_BATCH, GPT2_LENGTH, spread=spread(torch, how))
 
 
-def measure(torch: Any, load: str, seconds: float, rank: int) -> dict[str, Any]:
-    """Train for some seconds on all GPUs; return the rate of all together."""
-    step = build(torch, load, rank)
+def all_reduces(torch: Any) -> list[dict[str, float]]:
+    """Measure the sum over all GPUs for each size: the rate of the bus, as nccl-tests calculate it."""
+    world, rows = torch.distributed.get_world_size(), []
+    for size in SIZES:
+        numbers = torch.zeros(size // 4, device="cuda")
+        for _number in range(3):
+            torch.distributed.all_reduce(numbers)
+        torch.cuda.synchronize()
+        started = time.monotonic()
+        for _number in range(SUMS):
+            torch.distributed.all_reduce(numbers)
+        torch.cuda.synchronize()
+        seconds = (time.monotonic() - started) / SUMS
+        rate = size / seconds / 1e9 * 2 * (world - 1) / world
+        rows.append({"bytes": size, "us": round(seconds * 1e6, 1), "bus_gb_s": round(rate, 2)})
+    return rows
+
+
+def measure(torch: Any, load: str, seconds: float, rank: int, how: str) -> dict[str, Any]:
+    """Train for some seconds on all GPUs; return the rate of all together, and the memory of one."""
+    torch.cuda.reset_peak_memory_stats()
+    step = build(torch, load, rank, how)
     for _step in range(WARM_UP_STEPS):
         step()
     torch.cuda.synchronize()
@@ -52,7 +82,7 @@ def measure(torch: Any, load: str, seconds: float, rank: int) -> dict[str, Any]:
     more = torch.ones(1, device="cuda")
     while more.item():
         for _step in range(4):
-            loss = step()
+            step()
         steps += 4
         # All processes do the same number of steps: the first says when it is enough.
         more.fill_(time.monotonic() - started < seconds)
@@ -61,12 +91,18 @@ def measure(torch: Any, load: str, seconds: float, rank: int) -> dict[str, Any]:
     unit, each = UNITS[load]
     world = torch.distributed.get_world_size()
     rate = steps * each * world / (time.monotonic() - started)
-    return {"unit": f"{unit}/s", "rate": round(rate, 1), "steps": steps, "gpus": world, "loss": round(loss.item(), 3)}
+    memory = {
+        "allocated_mib": torch.cuda.max_memory_allocated() >> 20,
+        "reserved_mib": torch.cuda.max_memory_reserved() >> 20,
+    }
+    return {"unit": f"{unit}/s", "rate": round(rate, 1), "steps": steps, "gpus": world, "share": how, **memory}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--load", nargs="+", choices=sorted(UNITS), default=sorted(UNITS))
+    parser.add_argument("--share", choices=("ddp", "fsdp"), default="ddp", help="how the model is shared")
+    parser.add_argument("--sizes", action="store_true", help="measure all-reduce by size, too")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -76,11 +112,12 @@ def main() -> None:
     torch.distributed.init_process_group("nccl")
     found = {}
     for load in options.load:
-        found[load] = measure(torch, load, options.seconds, rank)
+        found[load] = measure(torch, load, options.seconds, rank, options.share)
         loads.free()
+    sums = all_reduces(torch) if options.sizes else []
     if rank == 0:
         facts = {"nccl_p2p_disable": os.environ.get("NCCL_P2P_DISABLE", "0"), "torch": torch.__version__}
-        options.out.write_text(json.dumps({**facts, "loads": found}, indent=1) + "\n")
+        options.out.write_text(json.dumps({**facts, "loads": found, "all_reduce": sums}, indent=1) + "\n")
         print(options.out.read_text())
     torch.distributed.destroy_process_group()
 

@@ -146,12 +146,17 @@ def place(torch: Any) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def train_resnet50(torch: Any, batch: int, side: int = 224) -> Step:
-    """Build the training of ResNet-50."""
+def as_it_is(model: Any) -> Any:
+    return model
+
+
+def train_resnet50(torch: Any, batch: int, side: int = 224, spread: Callable[[Any], Any] = as_it_is) -> Step:
+    """Build the training of ResNet-50; *spread* makes of the model one of several GPUs."""
     device = place(torch)
     model = resnet(torch, (3, 4, 6, 3), True, 1000, False).to(device, memory_format=torch.channels_last)
     images = torch.randn(batch, 3, side, side, device=device).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 1000, (batch,), device=device)
+    model = spread(model)
     return training(torch, model, images, labels, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9))
 
 
@@ -164,10 +169,12 @@ def train_resnet18(torch: Any, batch: int = 64) -> Step:
     return training(torch, model, images, labels, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9))
 
 
-def train_gpt2(torch: Any, batch: int = 8, length: int = 1024, **sizes: int) -> Step:
+def train_gpt2(
+    torch: Any, batch: int = 8, length: int = 1024, spread: Callable[[Any], Any] = as_it_is, **sizes: int
+) -> Step:
     """Build the training of GPT-2."""
     device = place(torch)
-    model = gpt2(torch, length=length, **sizes).to(device)
+    model = spread(gpt2(torch, length=length, **sizes).to(device))
     tokens = torch.randint(0, 50257, (batch, length + 1), device=device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
     return training(torch, model, tokens[:, :-1], tokens[:, 1:].flatten(), optimizer)
