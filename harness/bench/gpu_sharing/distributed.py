@@ -106,6 +106,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    if options.share == "fsdp" and "R256" in options.load:
+        parser.error("--share fsdp: PyTorch shards no model in channels-last order, as R256 is: add --load G")
     torch: Any = importlib.import_module("torch")
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
