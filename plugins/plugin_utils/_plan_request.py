@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ Options = Mapping[str, Mapping[str, Any]]
 
 # Shorter values (numbers, switches) occur in findings by themselves.
 MASKED_FROM = 8
+# A user of a web server, or a user and a password of any. `sftp://user@host` has no secret.
+LOGIN = re.compile(r"\b(?:https?://[^/\s@]*|[a-z][a-z0-9+.-]*://[^/\s@:]*:[^/\s@]*)@", re.IGNORECASE)
 
 
 class Invalid(ValueError):
@@ -52,6 +55,14 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
     result = ArgumentSpecValidator(dict(options)).validate(dict(values))
     if result.error_messages:
         raise Invalid("\n".join(remove_values(result.error_messages, result._no_log_values)))
+    if logins := [name for name, value in values.items() if name in options and _has_login(options[name], value)]:
+        raise Invalid(
+            "\n".join(
+                f"{name} has a user or a password in an address, which logs and files show: use the role's own options for them,"
+                " or write them where the client looks for logins (apt: /etc/apt/auth.conf.d, pip: ~/.netrc)"
+                for name in logins
+            )
+        )
     prefixes = (f"{role}_", *(f"{prefix}_" for prefix, owner in OTHER_PREFIXES.items() if owner == role))
     request: dict[str, Any] = {}
     secrets: dict[str, Any] = {}
@@ -70,6 +81,18 @@ def without_secrets(found: Any, options: Options, values: Mapping[str, Any]) -> 
 
 def _is_secret(option: Mapping[str, Any]) -> bool:
     return option.get("no_log") is True or any(map(_is_secret, (option.get("options") or {}).values()))
+
+
+def _has_login(option: Mapping[str, Any], value: Any) -> bool:
+    """Return whether an option that is no secret has an address with a user or a password."""
+    inner = option.get("options") or {}
+    if option.get("no_log") is True:
+        return False
+    if isinstance(value, Mapping):
+        return any(_has_login(inner.get(name) or {}, each) for name, each in value.items())
+    if isinstance(value, list):
+        return any(_has_login(option, each) for each in value)
+    return isinstance(value, str) and LOGIN.search(value) is not None
 
 
 def _expected(option: Mapping[str, Any]) -> str:

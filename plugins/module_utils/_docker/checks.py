@@ -40,7 +40,6 @@ UNSUITABLE = frozenset({"nfs", "nfs4", "cifs", "smb3", "vfat", "exfat", "ntfs", 
 _SIZE = re.compile(r"[1-9][0-9]*[bkmgBKMG]?")
 _VERSION = re.compile(r"([0-9]+:)?[0-9][0-9A-Za-z.+~-]*")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?")
-_LOGIN = re.compile(r"://[^/\s]*@")
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(/[^\s?#]*)?")
 
 
@@ -71,13 +70,6 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
                 "docker_registry_mirrors",
                 f"has an invalid address: {without_secrets(repr(mirror))}",
                 "write https://mirror.example.org",
-            )
-    for key in ("url", "key_url"):
-        if _LOGIN.search(params["repository"].get(key) or ""):
-            yield problem(
-                "docker_repository",
-                f"has a user or a password in {key}, which logs and files for all users show",
-                "write it into a file below /etc/apt/auth.conf.d (apt_auth.conf(5)); give key_url an address without one",
             )
     for user in params["users"]:
         if not _USER.fullmatch(user):

@@ -123,3 +123,39 @@ def test_the_request_is_json(tmp_path: Path) -> None:
     for role in ROLES:
         required = {name: "x" for name, option in options(role).items() if option.get("required")}
         json.dumps(request_of(role, options(role), required))
+
+
+@pytest.mark.parametrize(
+    ("role", "values"),
+    [
+        ("mirrors", {"mirrors_pip_url": "https://me:hunter2@mirror.example/simple"}),
+        ("mirrors", {"mirrors_apt_urls": ["https://mirror.example/debian", "https://hunter2@mirror.example/debian"]}),
+        (
+            "docker",
+            {
+                "docker_repository": {
+                    "url": "https://mirror.example",
+                    "key_url": "https://me:hunter2@mirror.example/gpg",
+                }
+            },
+        ),
+        ("cuda", {"cuda_repository": {"url": "ftp://me:hunter2@mirror.example"}}),
+        ("backup", {"backup_repositories": [{"name": "x", "url": "rest:https://me:hunter2@host/x"}]}),
+    ],
+)
+def test_address_with_a_login_is_refused_without_showing_it(role: str, values: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match=f"{next(iter(values))} has a user or a password") as refused:
+        request_of(role, options(role), values)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("role", "values"),
+    [
+        ("backup", {"backup_repositories": [{"name": "x", "url": "sftp://backup@host:22//x"}]}),
+        ("mirrors", {"mirrors_pip_url": "https://mirror.example/@scope/simple"}),
+        ("docker", {"docker_daemon_options": {"http-proxy": "http://me:secret@proxy.example:3128"}}),
+    ],
+)
+def test_address_without_a_login_is_accepted(role: str, values: dict[str, Any]) -> None:
+    request_of(role, options(role), values)
