@@ -1,6 +1,6 @@
 """`script/test`: run the stages of harness/testing/stages.py, show what failed, and count.
 
-Three lanes take the stages in turn. Each has a sandbox of its own: hosts wait for each other, and a lane of scenarios takes half a
+Four lanes take the stages in turn. Each has a sandbox of its own: hosts wait for each other, and a lane of scenarios takes half a
 processor (measured).
 """
 
@@ -23,7 +23,7 @@ from harness.sandbox.lab import NUMBER, Refusal
 from harness.testing import changed, selection, stages
 from harness.testing.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
 
-LANES = 3
+LANES = 4
 SLOWEST = 25
 
 
