@@ -78,7 +78,7 @@ options:
     default: 1
   install_root:
     description:
-      - Directory that holds the directory of the release.
+      - Directory that holds the directory of the release. It is refused where users other than root may write in it or above it.
     type: path
     default: /opt
   timeout:

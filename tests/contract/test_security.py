@@ -314,6 +314,28 @@ def test_every_reader_by_path_states_why_it_is_safe() -> None:
     assert found == set(READERS)
 
 
+# Modules with an option that names a place -> why root writes there safely.
+PLACES = {
+    name: reason
+    for reason, names in {
+        CHECKED: "backup_repository.py certificate_run.py conda_environment.py gpu_accept.py gpu_mps.py machine_manifest.py "
+        "python_environment.py release_run.py",
+        "descriptors, not paths": "gpu_health.py samba_directories.py",
+        "reads alone": "config_files_request.py docker_rootless.py gnome_remote_desktop.py gpu_host_info.py host_facts.py nvidia_driver_key.py",
+        CONTROLLER: "write_report.py",
+    }.items()
+    for name in names.split()
+}
+
+
+def options_of_places(text: str) -> list[str]:
+    return [name for name, option in literal_specs(text).items() if "path" in (option["type"], option.get("elements"))]
+
+
+def test_every_module_states_why_a_named_place_is_safe() -> None:
+    assert {Path(name).name for name in flaws(options_of_places, PYTHON)} == set(PLACES)
+
+
 # ---- The rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +359,7 @@ def test_every_reader_by_path_states_why_it_is_safe() -> None:
         (writes_by_path, 'open(x)\nos.mkdir(x, dir_fd=y)', "os.mkdir(x)"),
         (writes_by_path, 'open(x, "rb")', 'open(x, "xb")'),
         (writes_by_path, "os.fchown(x, 0, 0)", "os.chown(x, 0, 0)"),
+        (options_of_places, 'x = {"name": {"type": "str"}}', 'x = {"directory": {"type": "path"}}'),
         (reads_by_path, 'open(open_file(x), "rb")', "open(x)"),
         (reads_by_path, 'open("/proc/mounts")', 'open(f"/home/{user}/.conda/environments.txt")'),
         (reads_by_path, "read_file(x, {0})", "Path(x).read_text()"),

@@ -41,6 +41,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.releas
     unpack_program,
     wanted_links,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -81,8 +82,13 @@ class Release:
     # Reading
 
     def read(self) -> tuple[State, list[Record]]:
-        """Read the state of this user, and the records of the other users."""
+        """Read the state of this user, and the records of the other users.
+
+        :raises ReleaseError: another user may write in a directory that the release needs, or a record is damaged.
+        """
+        _refuse_open([self.records], "install_root")
         own = _read_record(self.record)
+        _refuse_open(map(os.path.dirname, [*own.links, *self.programs]), "programs")
         others = [_read_record(path) for path in self._other_records()]
         paths = set(own.links).difference(*(other.links for other in others))
         if self.params["state"] == "present":
@@ -256,6 +262,12 @@ class Release:
         for directory in (self.records, self.base):
             if _is_empty(directory):
                 os.rmdir(directory)
+
+
+def _refuse_open(directories: t.Iterable[str], option: str) -> None:
+    problem = open_problem(directories, option)
+    if problem:
+        raise ReleaseError(f"{problem}.")
 
 
 def _is_empty(directory: str) -> bool:

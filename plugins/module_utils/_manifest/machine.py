@@ -24,6 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot as manifest_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document, storage
@@ -270,9 +271,12 @@ def write(path: str, manifest: Facts) -> None:
 def keep(machine: Machine, path: str, check: bool = False) -> tuple[Facts, list[str], str]:
     """Return the manifest, its changes, and the problems; write it only if something has changed.
 
-    :raises ProbeError: a required program has no output.
+    :raises ProbeError: a required program has no output, or other users may write where the manifest is kept.
     """
     problems = []
+    refused = open_problem([os.path.dirname(path)], "path") if path else ""
+    if refused:
+        raise ProbeError(refused)
     try:
         old = read(path) if path else None
     except ValueError as error:
