@@ -145,9 +145,11 @@ class Machine:
         for mount in system_mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
             # What a server holds is not made again, and is not asked how large it is: a dead one would never answer.
             remote = mount.fstype in system_mounts.NETWORK
-            if not system_mounts.holds_data(mount) or not (remote or os.path.isdir(self.tree.at(mount.target))):
+            if not system_mounts.holds_data(mount) or not (
+                remote or os.path.isdir(self.tree.at(self.tree.resolve(mount.target)))
+            ):
                 continue
-            size, used = (0, 0) if remote else space(self.tree.at(mount.target))
+            size, used = (0, 0) if remote else space(self.tree.at(self.tree.resolve(mount.target)))
             found.append(
                 {
                     "target": mount.target,
@@ -200,7 +202,7 @@ class Machine:
     def conda_packages(self, prefix: str, owner: int) -> list[str]:
         """Return the packages of an environment that a user has named; none if it belongs to somebody else."""
         with contextlib.suppress(OSError, ValueError):
-            path = os.path.realpath(self.tree.at(f"{prefix}/conda-meta"))
+            path = self.tree.at(self.tree.resolve(f"{prefix}/conda-meta"))
             with directory(path) as handle, os.scandir(handle) as entries:
                 if os.fstat(handle).st_uid in (0, owner):
                     names = [entry.name for entry in itertools.islice(entries, _PACKAGES)]
