@@ -114,7 +114,6 @@ changed_paths:
   sample: [/var/lib/rigwright_backup/repositories.json]
 """
 
-import json
 import os
 import signal
 import tempfile
@@ -200,11 +199,9 @@ def main() -> None:
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    problem = open_problem([os.path.dirname(params["record"]), params["folder"], params["program"]])
-    if problem:
+    if problem := open_problem([os.path.dirname(params["record"]), params["folder"], params["program"]]):
         module.fail_json(msg=f"`record`, `folder` or `program`: {problem}. Nothing was changed.")
-    before = read_json(params["record"])
-    record = json.loads(json.dumps(before))
+    before, record = read_json(params["record"]), read_json(params["record"])
     names = [entry["name"] for entry in params["repositories"]]
     done: dict[str, str] = {}
     try:

@@ -32,9 +32,13 @@ class Tree:
         self.root = root.rstrip("/")
 
     def at(self, path: str) -> str:
-        """Return the path on this host. Only its last part may be a link."""
+        """Return the path on this host, with its links: resolve it before, where another root has untrusted ones."""
+        return self.root + path
+
+    def _entry(self, path: str) -> str:
+        """Return the path on this host of what may be a link itself; none of the directories on the way is one."""
         folder, name = os.path.split(path)
-        return f"{self.root}{self.resolve(folder).rstrip('/')}/{name}" if self.root and name else self.root + path
+        return f"{self.root}{self.resolve(folder).rstrip('/')}/{name}"
 
     def bytes(self, path: str) -> bytes:
         try:
@@ -49,7 +53,7 @@ class Tree:
         return self.bytes(path).decode("utf-8", errors="replace")
 
     def exists(self, path: str) -> bool:
-        return os.path.lexists(self.at(path))
+        return os.path.lexists(self._entry(path))
 
     def names(self, path: str) -> list[str]:
         try:
@@ -60,7 +64,7 @@ class Tree:
     def link(self, path: str) -> str:
         """Return the target of a symbolic link, empty for anything else."""
         try:
-            return os.readlink(self.at(path))
+            return os.readlink(self._entry(path))
         except OSError:
             return ""
 
@@ -91,7 +95,7 @@ class Tree:
 
         None removes the file, and also its directory if that is the collection's own and empty.
         """
-        place = self.at(path)
+        place = self._entry(path)
         folder = os.path.dirname(place)
         if content is None:
             with contextlib.suppress(FileNotFoundError):
