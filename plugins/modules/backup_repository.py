@@ -72,12 +72,12 @@ options:
     required: true
   folder:
     description:
-      - Directory of the current password files.
+      - Directory of the current password files. It is refused where users other than root may write in it or above it.
     type: path
     default: /etc/rigwright/backup
   record:
     description:
-      - File with the record of opened repositories.
+      - File with the record of opened repositories. It is refused where users other than root may write above it.
     type: path
     default: /var/lib/rigwright_backup/repositories.json
 seealso:
@@ -114,7 +114,6 @@ changed_paths:
   sample: [/var/lib/rigwright_backup/repositories.json]
 """
 
-import json
 import os
 import signal
 import tempfile
@@ -136,6 +135,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import dump, read_json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 # Memory, which nobody else can read, and which is gone after a boot.
 SCRATCH = "/run"
@@ -199,8 +199,9 @@ def main() -> None:
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    before = read_json(params["record"])
-    record = json.loads(json.dumps(before))
+    if problem := open_problem([os.path.dirname(params["record"]), params["folder"], params["program"]]):
+        module.fail_json(msg=f"`record`, `folder` or `program`: {problem}. Nothing was changed.")
+    before, record = read_json(params["record"]), read_json(params["record"])
     names = [entry["name"] for entry in params["repositories"]]
     done: dict[str, str] = {}
     try:

@@ -90,7 +90,7 @@ options:
     default: keep
   directory:
     description:
-      - Directory of the baselines, one file for each UUID.
+      - Directory of the baselines, one file for each UUID. It is refused where users other than root may write in it or above it.
     type: path
     default: /var/lib/rigwright_gpu_accept
 seealso:
@@ -256,6 +256,7 @@ findings:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import request, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
@@ -281,6 +282,10 @@ def main() -> None:
     respawn_where_needed(module)
     try:
         request.validate(module.params)
+        if module.params["baseline"] != "ignore":
+            problem = open_problem([module.params["directory"]], "directory")
+            if problem:
+                raise Refusal(problem)
         with Nvml() as nvml:
             result = run.run(module, nvml)
     except Refusal as error:

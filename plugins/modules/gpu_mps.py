@@ -195,7 +195,7 @@ options:
     type: path
     default: /var/log/nvidia-mps
   config_root:
-    description: Directory for scripts and configurations of daemons.
+    description: Directory for scripts and configurations of daemons. It is refused where users other than root may write in it or above it.
     type: path
     default: /etc/nvidia-mps
 notes:

@@ -30,6 +30,7 @@ options:
   path:
     description:
       - The file to keep the manifest in, such as V(/var/lib/rigwright/manifest.json); root alone may read it.
+      - It is refused where users other than root may write in its directory or above it.
       - Without it the manifest is only returned.
     type: path
   root:

@@ -28,6 +28,7 @@ options:
   path:
     description:
       - The link that leads to the environment. Environments are next to it.
+      - It is refused where users other than root may write in it or above it.
     type: path
     default: /opt/rigwright/python
   state:

@@ -78,7 +78,7 @@ options:
     default: 1
   install_root:
     description:
-      - Directory that holds the directory of the release.
+      - Directory that holds the directory of the release. It is refused where users other than root may write in it or above it.
     type: path
     default: /opt
   timeout:
@@ -91,6 +91,16 @@ options:
       - Number of further attempts for a failed download, after 1, 2, 4 ... seconds. A status such as 404 is final.
     type: int
     default: 3
+  deadline:
+    description:
+      - Seconds that all attempts may take. A server that sends a byte at a time is given up after them.
+    type: int
+    default: 1800
+  max_mib:
+    description:
+      - Size in MiB above which a download is given up. The checksum is compared only when the archive is complete.
+    type: int
+    default: 1024
 notes:
   - To restart a service when its program changed, watch its link. The link itself is replaced when another version is chosen.
 seealso:

@@ -69,25 +69,25 @@ import time
 import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.urls import open_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.openpgp import Invalid, armored, parse_keys
 
 TRIES = 3
 PAUSE = 2
 # A key file has a few thousand characters; nothing that is larger is one.
 LIMIT = 1 << 20
+DEADLINE = 120
 
 
 def download(url: str, timeout: int) -> bytes:
     """Download a key.
 
     :raises OSError: several attempts failed.
+    :raises ValueError: it is too large to be a key, or does not end.
     """
     for remaining in reversed(range(TRIES)):
         try:
-            with open_url(url, timeout=timeout, http_agent="rigwright") as answer:
-                content: bytes = answer.read(LIMIT)
-                return content
+            return read_url(url, LIMIT, DEADLINE, timeout)
         except (urllib.error.URLError, OSError) as error:
             # What is not there will not be there in two seconds.
             if not remaining or (isinstance(error, urllib.error.HTTPError) and error.code < 500):

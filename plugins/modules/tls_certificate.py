@@ -33,6 +33,7 @@ options:
   directory:
     description:
       - Directory of the files C(ca.crt), C(ca.key), C(<name>.crt) and C(<name>.key). It is created if missing; its parent is not.
+      - It is refused where users other than root may write in it or above it.
     type: path
     required: true
   name:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = sorted([*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "roles").glob("*/files/*.py")])
@@ -48,3 +49,21 @@ def commands(text: str) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
 def literal(node: ast.expr | None) -> str:
     """Return a string of the code, and nothing for any other expression."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+SPEC_WORDS = {f"'{word}'" for word in ("type", "elements", "required", "default", "choices", "no_log", "options")}
+
+
+def literal_specs(text: str) -> dict[str, dict[str, Any]]:
+    """Return option name -> its literal words, of every dictionary that looks like an argument spec."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Dict):
+                    arguments = {
+                        ast.unparse(k): ast.unparse(v) for k, v in zip(value.keys, value.values, strict=True) if k
+                    }
+                    if arguments and arguments.keys() <= SPEC_WORDS:
+                        found[key.value] = {name.strip("'"): word.strip("'") for name, word in arguments.items()}
+    return found

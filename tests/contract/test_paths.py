@@ -11,11 +11,12 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
 from harness.architecture import in_packages
-from tests.contract.sources import PYTHON, calls, commands, literal
+from tests.contract.sources import PYTHON, calls, commands, flaws, literal, literal_specs
 
 ROOTS = "below /etc, /opt, /run, /usr/local or /var/lib/rigwright*, where only root writes"
 CHECKED = "refuses directories in which others may write (_core/writable.py)"
@@ -28,10 +29,10 @@ CONTROLLER = "runs on the controller, as its user"
 WRITERS = {
     ROOTS: """
         _backup/cli.py:2 _backup/job.py:1 _backup/repository.py:3 _backup/state.py:2 _conda/run.py:1 _conda/venv.py:6
-        _core/certificate_run.py:14 _core/config_files_boot.py:3 _core/lock.py:2 _core/release.py:10 _core/release_run.py:10
+        _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/lock.py:2 _core/release.py:10 _core/release_run.py:10
         _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
-        _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:5 _system/systemd_run.py:2
+        _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/systemd_run.py:2
         backup_repository.py:2 docker_rootless.py:2
     """,
     PRIVATE: """
@@ -71,7 +72,7 @@ READERS = {
         _backup/hooks.py:1 _backup/location.py:1 _core/writable.py:2 _dataset_cache/copies.py:1 _dataset_cache/sources.py:2
     """,
     CHECKED: """
-        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:7 _gpu/accept/baseline.py:1
+        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:6 _gpu/accept/baseline.py:1
     """,
     NAMED: "_backup/cli.py:1 _dataset_cache/making.py:1 _dataset_cache/settings.py:1 _xrdp/facts.py:3",
     PRIVATE: "_backup/import_tar.py:3 _nvidia/cudnn_wheels.py:2",
@@ -258,6 +259,31 @@ def test_every_reader_by_path_states_why_it_is_safe() -> None:
     assert counted(reads_by_path) == listed(READERS)
 
 
+# Modules with an option that names a place -> why root writes there safely.
+PLACES = {
+    name: reason
+    for reason, names in {
+        CHECKED: "backup_repository.py certificate_run.py conda_environment.py gpu_accept.py gpu_mps.py machine_manifest.py "
+        "python_environment.py release_run.py",
+        "descriptors, not paths": "gpu_health.py samba_directories.py",
+        "reads alone": "config_files_request.py docker_rootless.py gnome_remote_desktop.py gpu_host_info.py host_facts.py "
+        "nvidia_driver_key.py",
+        CONTROLLER: "write_report.py",
+    }.items()
+    for name in names.split()
+}
+
+
+def options_of_places(text: str) -> list[str]:
+    return [
+        name for name, option in literal_specs(text).items() if "path" in (option.get("type"), option.get("elements"))
+    ]
+
+
+def test_every_module_states_why_a_named_place_is_safe() -> None:
+    assert {Path(name).name for name in flaws(options_of_places, PYTHON)} == set(PLACES)
+
+
 GOOD_WRITERS = """
 open(x); open(x, "rb"); os.mkdir(x, dir_fd=y); os.fchown(x, 0, 0); os.rename(a, b, src_dir_fd=x, dst_dir_fd=y)
 os.open(x, os.O_RDONLY); os.open(x, os.O_CREAT | os.O_EXCL, 0o600, dir_fd=y); run(["chown", "root", "/etc/x"]); run(["sh", "-c", "true"])
@@ -297,3 +323,8 @@ def test_rule_finds_its_flaw(rule: Callable[[str], Iterable[str]], good: str, ba
 def test_imported_names_are_followed() -> None:
     assert list(writes_by_path("from os import chown as give\ngive(x, 0, 0)"))
     assert list(writes_by_path("import os as o\no.rename(a, b)"))
+
+
+def test_options_of_places_are_found() -> None:
+    assert options_of_places('x = {"directory": {"type": "path"}}')
+    assert not options_of_places('x = {"name": {"type": "str"}}')

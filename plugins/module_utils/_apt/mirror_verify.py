@@ -11,6 +11,7 @@ import typing as t
 
 from ansible.module_utils.urls import fetch_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import deadline
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
@@ -72,7 +73,9 @@ def services(answers: t.Mapping[str, str]) -> Finding:
 
 def ask(module: AnsibleModule, timeout: int, url: str) -> str:
     """Ask for the head of a page; return why it does not come, empty if it does."""
-    _response, found = fetch_url(module, url, method="HEAD", timeout=timeout)
+    # Header lines that come one by one would never end.
+    with deadline(4 * timeout):
+        _response, found = fetch_url(module, url, method="HEAD", timeout=timeout)
     return "" if found["status"] == 200 else f"Status code was {found['status']} and not [200]: {found['msg']}"
 
 

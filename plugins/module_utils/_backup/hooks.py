@@ -21,13 +21,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_to_others
 
 FILE = "commands.json"
-_INTERPRETER = re.compile(r"(ba|da|k|z)?sh|(python|perl|ruby|node|php)[\d.]*")
-_LAUNCHER = re.compile(r"env|nice|ionice|chrt|taskset|timeout|nohup|setsid|stdbuf|time|chronic")
+_INTERPRETER = re.compile(r"(a|ba|da|k|z)?sh|(python|perl|ruby|node|php)[\d.]*")
+_LAUNCHER = re.compile(r"env|nice|ionice|chrt|taskset|timeout|nohup|setsid|stdbuf|time|chronic|busybox")
 # Options of interpreters and of launchers whose value is the next word, and those whose value is a file that is run too.
 _VALUE = {True: re.compile(r"[-+]\w*[oOXWd]"), False: re.compile(r"-[usefcoS]")}
 _READS_TOO = re.compile(r"--(rcfile|init-file|require|import|loader)|-\w*[Ir]")
 # Options of launchers whose value is a directory to work in.
 _WORKS_IN = ("-C", "--chdir")
+# Options of `env` that split a text into a command, and variables by which a program loads or finds code.
+_SPLITS = re.compile(r"-(?![uC])[a-zA-Z0]*?S.*|--s.*", re.DOTALL)
+_LOADS = re.compile(
+    r"(PATH|BASH_ENV|ENV|BASH_FUNC_.*|ZDOTDIR|FPATH|LD_\w+|GCONV_PATH|PYTHON(PATH|HOME|STARTUP|USERBASE|PYCACHEPREFIX|BREAKPOINT)"
+    r"|PERL5?(LIB|OPT|DB)|RUBY(LIB|OPT)|NODE_(OPTIONS|PATH)|PHPRC|PHP_INI_SCAN_DIR|CLASSPATH|(JAVA_TOOL|JDK_JAVA)_OPTIONS)=.*",
+    re.DOTALL,
+)
 # A word of a launcher that is no program: a number, a duration, a mask or a variable.
 _SETTING = re.compile(r"\d\w*|\w+=.*", re.DOTALL)
 
@@ -47,11 +54,15 @@ def _public(job: Row) -> Row:
             row[kind] = [
                 {
                     **{key: value for key, value in spec.items() if key != "command" and value is not None},
-                    "programs": programs(spec["command"]) if spec.get("user") in (None, "", "root") else [],
+                    "programs": programs(spec["command"]) if _is_roots(spec) else [],
                 }
                 for spec in row[kind]
             ]
     return row
+
+
+def _is_roots(spec: Row) -> bool:
+    return spec.get("user") in (None, "", "root")
 
 
 def programs(command: t.Any) -> list[str]:
@@ -110,11 +121,33 @@ def _is_program(path: str) -> bool:
 
 
 def problems(jobs: t.Sequence[Row]) -> t.Iterator[Problem]:
-    """Yield a problem for each command that is none, without its content."""
+    """Yield a problem for each command that is none, or hides from root what it runs; without its content."""
     for job, kind, spec in _specs(jobs):
         if not kinds.is_command(spec["command"]):
             message = f"has in {job['name']} in {kind} a command that is not {kinds.COMMAND.description}"
             yield problem("backup_jobs", message, kinds.COMMAND.remedy)
+        elif _is_roots(spec):
+            for setting in _hiding(spec["command"]):
+                message = f"has in {job['name']} in {kind} a command with `{setting}`, by which root could run another user's code"
+                yield problem("backup_jobs", message, "name a script that only root can write, and let it set this")
+
+
+def _hiding(command: t.Sequence[str]) -> t.Iterator[str]:
+    """Yield the settings of `env` in a command by which what it starts is not to be seen; of variables the name alone."""
+    for number, word in enumerate(command):
+        if os.path.basename(word) != "env":
+            continue
+        before = ""
+        for setting in command[number + 1 :]:
+            is_value = before in ("-u", "-C", "--unset", "--chdir")
+            if _SPLITS.fullmatch(setting) and not is_value:
+                yield "env -S"
+                break
+            if _LOADS.fullmatch(setting):
+                yield setting.partition("=")[0] + "="
+            elif not (is_value or setting.startswith("-") or _SETTING.fullmatch(setting)):
+                break
+            before = setting
 
 
 def _specs(jobs: t.Sequence[Row]) -> t.Iterator[tuple[Row, str, Row]]:

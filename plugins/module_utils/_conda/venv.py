@@ -17,6 +17,7 @@ import urllib.parse
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.uv import RunCommand
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 # Written into an environment when it is complete.
 RECEIPT = ".rigwright"
@@ -80,8 +81,11 @@ def write_users(path: str, names: t.Collection[str]) -> None:
 def read_facts(path: str, requirements: str) -> Facts:
     """Read which environments exist and who needs them.
 
-    :raises VenvError: something else has the place of the link.
+    :raises VenvError: something else has the place of the link, or other users may write there.
     """
+    problem = open_problem([path], "path")
+    if problem:
+        raise VenvError(f"{problem}.")
     target = os.readlink(path) if os.path.islink(path) else ""
     current = os.path.join(os.path.dirname(path), target) if target else ""
     existing = list_environments(path)

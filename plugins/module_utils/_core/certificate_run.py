@@ -27,7 +27,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     find_reasons,
     parse_certificate,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -101,6 +103,12 @@ class Authority:
         return sorted(path for path in wanted if path in created or current.attributes.get(path) != wanted[path])
 
     # Reading
+
+    def check_place(self) -> None:
+        """Refuse a directory in which another user may write."""
+        problem = open_problem([self.directory], "directory")
+        if problem:
+            raise CertificateError(f"{problem}.")
 
     def read(self) -> State:
         ca = self._read_certificate(self.ca)
@@ -275,9 +283,11 @@ def _name(lookup: t.Callable[[int], t.Any], number: int) -> str:
 def _set_attributes(path: str, attributes: str) -> None:
     mode, names = attributes.split(" ")
     owner, group = names.split(":")
-    # The owner first: chown takes bits of the mode away.
-    shutil.chown(path, owner, group)
-    os.chmod(path, int(mode, 8))
+    # By descriptor: nothing behind a link gets another owner or mode.
+    with open(open_file(path), "rb") as file:
+        # The owner first: chown takes bits of the mode away.
+        shutil.chown(file.fileno(), owner, group)
+        os.fchmod(file.fileno(), int(mode, 8))
 
 
 def _date(moment: datetime.datetime) -> str:
@@ -324,6 +334,7 @@ def check_host(params: dict[str, t.Any]) -> None:
 
 def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
     """Create and renew the CA and the certificate where due, and return the result of the module."""
+    authority.check_place()
     current = authority.read()
     before, after = describe(current), predict(authority, current)
     changed, reasons, changed_paths = before != after, current.reasons, authority.changed_paths(current)
@@ -344,6 +355,7 @@ def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
 
 def drop(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
     """Remove the CA and the certificate, and return the result of the module."""
+    authority.check_place()
     files = authority.read_attributes()
     changed = bool(files) or os.path.lexists(authority.work)
     if changed and not check_mode:

@@ -35,8 +35,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     plan,
     remember,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_problem
 
 STORE = "/var/lib/rigwright/config_files"
 LOCK = "config_files"
@@ -52,11 +53,23 @@ def read_state(path: str) -> State:
         return MISSING
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISREG(found.st_mode):
-        with open(path, "rb") as file:
+        # Another user may have put a link or a FIFO there since.
+        with open(open_file(path), "rb") as file:
             return State("file", file.read(), mode, found.st_uid, found.st_gid)
     if stat.S_ISDIR(found.st_mode):
         return State("directory", None, mode, found.st_uid, found.st_gid)
     return State("link" if stat.S_ISLNK(found.st_mode) else "other", None, mode, found.st_uid, found.st_gid)
+
+
+def refuse_open(paths: t.Iterable[str], closed: t.Collection[str] = ()) -> None:
+    """Refuse to create, replace or remove files below directories in which other users may write.
+
+    :param closed: directories whose owner and mode the same transaction sets.
+    :raises Refused: names the directories.
+    """
+    problem = open_problem({os.path.dirname(path) for path in paths}, closed=closed)
+    if problem:
+        raise Refused(problem)
 
 
 class Store:
@@ -164,10 +177,16 @@ class Store:
         """Restore the files of an interrupted transaction; return True if that changed a path.
 
         A power cut brings the journal of a finished transaction back: its staged files go, and that is no change.
+
+        :raises Refused: other users may write in a directory on the way; nothing was restored.
         """
         journal = _read_json(self.journal)
         if not journal:
             return False
+        closed = {
+            step["path"] for step in journal["steps"] if "directory" in (step["before"]["kind"], step["after"]["kind"])
+        }
+        refuse_open((step["path"] for step in journal["steps"]), closed)
         counts = _read_json(self.manifest).get("transaction") == journal["transaction"]
         changed = not counts
         if not counts:

@@ -18,6 +18,7 @@ import sys
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_link
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store, is_open
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 ROOT = "/"
@@ -69,19 +70,23 @@ def disarm(root: str | None = None) -> None:
 def main(root: str | None = None) -> int:
     """Recover every set whose transaction is open, and log it to the journal."""
     place = Tree(ROOT if root is None else root).at(STORE)
-    recovered = False
+    recovered = refused = False
     for name in is_open(place):
         store = Store(name, place)
         with store.locked():
-            if store.recover():
-                recovered = True
-                sys.stdout.write(f"{name}: files of an interrupted run were put back\n")
+            try:
+                if store.recover():
+                    recovered = True
+                    sys.stdout.write(f"{name}: files of an interrupted run were put back\n")
+            except Refused as error:
+                refused = True
+                sys.stdout.write(f"{name}: files of an interrupted run were not put back: {error}\n")
             for kept in store.rescued:
                 sys.stdout.write(f"{name}: a file that was edited meanwhile is kept as {kept}\n")
     # Before the unit of this program goes: a daemon-reload would lose the unit that it runs as.
     reloaded = not recovered or reload_units()
     disarm(root)
-    return 0 if reloaded else 1
+    return 0 if reloaded and not refused else 1
 
 
 def reload_units() -> bool:

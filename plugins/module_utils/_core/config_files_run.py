@@ -21,12 +21,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     Store,
     Transaction,
     new_name,
+    refuse_open,
     write,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_diff import diff
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused, Step
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import Request
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_to_others
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -103,12 +103,8 @@ class ConfigFiles:
             )
         transaction = Transaction(self.store, self.wanted)
         created = {step.path for step in transaction.steps if step.after.kind == "directory"}
+        refuse_open((step.path for step in transaction.steps), created)
         parents = {os.path.dirname(step.path) for step in transaction.steps if step.after.kind != "missing"}
-        exchangeable = sorted({place for path in parents for place in open_to_others(path)} - created)
-        if exchangeable:
-            raise Refused(
-                f"users other than root may write in {', '.join(exchangeable)}, and could put a link in the way"
-            )
         lost = sorted(path for path in parents - created if not os.path.isdir(path))
         # Check mode does not know which directories a package of an earlier task creates.
         if lost and not self.changes_before:

@@ -74,9 +74,9 @@ def check_request(params: dict[str, t.Any]) -> None:
         raise ReleaseError(
             f"checksum is {params['checksum']!r}. Set `checksum` to sha256: and the 64 hexadecimal digits that the publisher states."
         )
-    for key in ("strip_components", "keep", "retries"):
-        if params[key] < 0:
-            raise ReleaseError(f"{key} is {params[key]}. Set `{key}` to 0 or more.")
+    for key, least in (("strip_components", 0), ("keep", 0), ("retries", 0), ("deadline", 1), ("max_mib", 1)):
+        if params[key] < least:
+            raise ReleaseError(f"{key} is {params[key]}. Set `{key}` to {least} or more.")
     for link, program in (params["programs"] or {}).items():
         if not posixpath.isabs(link) or posixpath.normpath(link) != link:
             raise ReleaseError(

@@ -15,13 +15,13 @@ import time
 import typing as t
 import urllib.error
 
-from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     replace_file,
     replace_link,
     sync_directory,
     sync_tree,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import copy, opened_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.release import (
     DAMAGED,
@@ -41,6 +41,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.releas
     unpack_program,
     wanted_links,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -62,6 +63,8 @@ SPEC: dict[str, t.Any] = {
     "install_root": {"type": "path", "default": "/opt"},
     "timeout": {"type": "int", "default": 30},
     "retries": {"type": "int", "default": 3},
+    "deadline": {"type": "int", "default": 1800},
+    "max_mib": {"type": "int", "default": 1024},
 }
 
 
@@ -81,8 +84,13 @@ class Release:
     # Reading
 
     def read(self) -> tuple[State, list[Record]]:
-        """Read the state of this user, and the records of the other users."""
+        """Read the state of this user, and the records of the other users.
+
+        :raises ReleaseError: another user may write in a directory that the release needs, or a record is damaged.
+        """
+        _refuse_open([self.records], "install_root")
         own = _read_record(self.record)
+        _refuse_open(map(os.path.dirname, [*own.links, *self.programs]), "programs")
         others = [_read_record(path) for path in self._other_records()]
         paths = set(own.links).difference(*(other.links for other in others))
         if self.params["state"] == "present":
@@ -108,7 +116,7 @@ class Release:
         archives = {}
         for version in sorted(os.listdir(self.base)) if os.path.isdir(self.base) else []:
             directory = os.path.join(self.base, version)
-            receipt = _read_json(os.path.join(directory, RECEIPT))
+            receipt = _read_json(os.path.join(directory, RECEIPT), _is_receipt, directory)
             if receipt is not None:
                 damaged = version == self.version and find_damage(directory, receipt["files"], self.programs.values())
                 archives[version] = DAMAGED if damaged else receipt["archive"]
@@ -212,14 +220,16 @@ class Release:
     def _download(self, file: t.IO[bytes]) -> None:
         url = self.params["url"]
         reason: Exception | None = None
+        end = time.monotonic() + self.params["deadline"]
         for attempt in range(self.params["retries"] + 1):
             if attempt:
                 time.sleep(2 ** (attempt - 1))
             try:
                 file.seek(0)
                 file.truncate()
-                with self._open_url() as response:
-                    shutil.copyfileobj(response, file, 1 << 20)
+                # Not decompressed: some servers declare an archive's own gzip as the encoding of the transfer.
+                with opened_url(url, end - time.monotonic(), self.params["timeout"], decompress=False) as response:
+                    copy(response, file, self.params["max_mib"] << 20)
                     length = response.headers.get("Content-Length")
                     if length is not None and file.tell() != int(length):
                         raise http.client.IncompleteRead(b"", int(length) - file.tell())
@@ -239,10 +249,6 @@ class Release:
             f"{url} could not be downloaded: {reason}. Set `url` to an address that this host reaches."
         ) from reason
 
-    def _open_url(self) -> t.Any:
-        # Not decompressed: some servers declare an archive's own gzip as the encoding of the transfer.
-        return open_url(self.params["url"], timeout=self.params["timeout"], http_agent="rigwright", decompress=False)
-
     def _discard(self, version: str) -> None:
         """Remove a version in one step, so that its directory is never incomplete."""
         directory = os.path.join(self.base, version)
@@ -258,23 +264,46 @@ class Release:
                 os.rmdir(directory)
 
 
+def _refuse_open(directories: t.Iterable[str], option: str) -> None:
+    problem = open_problem(directories, option)
+    if problem:
+        raise ReleaseError(f"{problem}.")
+
+
 def _is_empty(directory: str) -> bool:
     return os.path.isdir(directory) and not os.listdir(directory)
 
 
-def _read_json(path: str) -> t.Any:
+def _read_json(path: str, is_valid: t.Callable[[t.Any], bool], damaged: str) -> t.Any:
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            content = json.load(file)
+        if not is_valid(content):
+            raise ValueError("something else has written it")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
-        raise ReleaseError(f"{path} cannot be read: {error}. Remove it and run again.") from error
+    except (ValueError, RecursionError) as error:
+        raise ReleaseError(f"{path} cannot be read: {error}. Remove {damaged} and run again.") from error
+    return content
+
+
+def _are_texts(values: t.Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _is_receipt(content: t.Any) -> bool:
+    if not isinstance(content, dict) or not isinstance(content.get("files"), dict):
+        return False
+    return _are_texts([content.get("archive"), *content["files"].values()])
+
+
+def _is_record(content: t.Any) -> bool:
+    return isinstance(content, dict) and content.keys() == {*Record._fields} and all(map(_are_texts, content.values()))
 
 
 def _read_record(path: str) -> Record:
-    content = _read_json(path)
-    return Record(**content) if content else NOTHING
+    content = _read_json(path, _is_record, "it")
+    return NOTHING if content is None else Record(**content)
 
 
 def describe(state: State) -> dict[str, t.Any]:

@@ -26,6 +26,20 @@ def open_to_others(path: str) -> list[str]:
     return sorted({*on_the_way, *itself})
 
 
+def open_problem(paths: t.Iterable[str], option: str = "", closed: t.Collection[str] = ()) -> str:
+    """Return why root must not create, replace or remove anything in these directories; empty where only root may write.
+
+    :param option: the option that names another place.
+    :param closed: directories of which the caller sets owner and mode first.
+    """
+    places = sorted({place for path in paths for place in open_to_others(path)} - set(closed))
+    if not places:
+        return ""
+    problem = f"users other than root may write in {', '.join(places)}, and could put a link in the way"
+    remedy = "give these directories to root alone"
+    return f"`{option}`: {problem}: {remedy}, or set `{option}` to another place" if option else f"{problem}: {remedy}"
+
+
 def _steps(path: str) -> t.Iterator[tuple[str, str]]:
     """Yield every directory on the way to *path*, with the entry that is looked up there."""
     parent = os.path.dirname(path)

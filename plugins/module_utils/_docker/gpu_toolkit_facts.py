@@ -15,9 +15,9 @@ import tempfile
 import typing as t
 import urllib.error
 
-from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import SOURCES_LIST, SOURCES_PARTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask, running_containers
@@ -26,6 +26,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.fact
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import DAEMON_JSON
 
 ROOT = "/"
+# Of the index, which has a few hundred KiB.
+LIMIT, DEADLINE = 64 << 20, 120
 PACKAGE_SET = "nvidia_container_toolkit_packages"
 CTK = "/usr/bin/nvidia-ctk"
 SETTINGS = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
@@ -98,8 +100,7 @@ def read_available(url: str, architecture: str) -> list[str]:
     """Return the versions of all four packages in the repository; none when it is unreachable, which apt will report."""
     address = f"{url.replace('$(ARCH)', architecture).rstrip('/')}/Packages"
     try:
-        with open_url(address, timeout=30, http_agent="rigwright") as answer:
-            text = answer.read().decode("utf-8", errors="replace")
+        text = read_url(address, LIMIT, DEADLINE).decode("utf-8", errors="replace")
     except (urllib.error.URLError, OSError, ValueError):
         return []
     versions: dict[str, set[str]] = {}

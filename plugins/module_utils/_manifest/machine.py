@@ -24,6 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot as manifest_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document, storage
@@ -144,9 +145,11 @@ class Machine:
         for mount in system_mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
             # What a server holds is not made again, and is not asked how large it is: a dead one would never answer.
             remote = mount.fstype in system_mounts.NETWORK
-            if not system_mounts.holds_data(mount) or not (remote or os.path.isdir(self.tree.at(mount.target))):
+            if not system_mounts.holds_data(mount) or not (
+                remote or os.path.isdir(self.tree.at(self.tree.resolve(mount.target)))
+            ):
                 continue
-            size, used = (0, 0) if remote else space(self.tree.at(mount.target))
+            size, used = (0, 0) if remote else space(self.tree.at(self.tree.resolve(mount.target)))
             found.append(
                 {
                     "target": mount.target,
@@ -199,7 +202,7 @@ class Machine:
     def conda_packages(self, prefix: str, owner: int) -> list[str]:
         """Return the packages of an environment that a user has named; none if it belongs to somebody else."""
         with contextlib.suppress(OSError, ValueError):
-            path = os.path.realpath(self.tree.at(f"{prefix}/conda-meta"))
+            path = self.tree.at(self.tree.resolve(f"{prefix}/conda-meta"))
             with directory(path) as handle, os.scandir(handle) as entries:
                 if os.fstat(handle).st_uid in (0, owner):
                     names = [entry.name for entry in itertools.islice(entries, _PACKAGES)]
@@ -270,9 +273,12 @@ def write(path: str, manifest: Facts) -> None:
 def keep(machine: Machine, path: str, check: bool = False) -> tuple[Facts, list[str], str]:
     """Return the manifest, its changes, and the problems; write it only if something has changed.
 
-    :raises ProbeError: a required program has no output.
+    :raises ProbeError: a required program has no output, or other users may write where the manifest is kept.
     """
     problems = []
+    refused = open_problem([os.path.dirname(path)], "path") if path else ""
+    if refused:
+        raise ProbeError(refused)
     try:
         old = read(path) if path else None
     except ValueError as error:

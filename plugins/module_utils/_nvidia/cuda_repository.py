@@ -17,7 +17,6 @@ import time
 import typing as t
 import urllib.error
 
-from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import (
     SOURCES_LIST,
@@ -25,12 +24,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
     parse,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 ROOT = "/"
 PACKAGE = "cuda-keyring"
+# It has 4 KiB.
+LIMIT, DEADLINE = 16 << 20, 300
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
 LISTS = "/var/lib/apt/lists"
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
@@ -157,8 +159,7 @@ class Repository:
     def _install(self) -> None:
         url = f"{self.params['url'].rstrip('/')}/{self.params['keyring']}"
         try:
-            with open_url(url, timeout=self.params["timeout"], http_agent="rigwright") as answer:
-                content = answer.read()
+            content = read_url(url, LIMIT, DEADLINE, self.params["timeout"])
         except (urllib.error.URLError, OSError, ValueError) as error:
             raise Failed(f"{url} could not be downloaded: {error}") from error
         found = hashlib.sha256(content).hexdigest()

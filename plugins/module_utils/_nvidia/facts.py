@@ -176,8 +176,9 @@ def read_free_bytes(tree: Tree, paths: t.Sequence[str] = ("/", "/boot", "/usr", 
     """Return for each path the bytes that root can still write. A path that does not exist is left out."""
     free = {}
     for path in paths:
-        if os.path.isdir(tree.at(path)):
-            space = os.statvfs(tree.at(path))
+        place = tree.at(tree.resolve(path))
+        if os.path.isdir(place):
+            space = os.statvfs(place)
             free[path] = space.f_bfree * space.f_frsize
     return free
 

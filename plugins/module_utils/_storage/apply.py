@@ -9,6 +9,7 @@ What is about to be made is on record first, by its ids; that a file system is f
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -16,6 +17,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Given, Plan, Work
@@ -153,8 +155,9 @@ class Host:
             # On record first, so that `absent` takes them away again.
             work.given["made"] = [*work.given.get("made", []), *created]
             self.note(work.key, {**work.given, "mount": mount})
-        for parent in created:
-            os.mkdir(parent, 0o755)
+            # Another user, who may write in a directory above, cannot put a link in the way.
+            with contextlib.suppress(UnsafePath), directory(mount, make=True):
+                pass
         if os.path.realpath(mount) != mount or not os.path.isdir(mount):
             raise Failed(f"{mount} is no directory, or lies behind a link: nothing is mounted there")
         if work.mount and os.listdir(mount):

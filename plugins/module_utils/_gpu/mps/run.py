@@ -12,6 +12,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import apply as mps
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import facts as mps_facts
@@ -51,6 +52,7 @@ def read_host(module: AnsibleModule) -> mps_facts.Host:
 def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, request: Wanted) -> list[str]:
     """Return the parts of the request that do not fit this host."""
     found = list(request.refusals)
+    found += filter(None, [open_problem([params["config_root"]], "config_root")])
     for daemon in request.daemons:
         if daemon.user and daemon.state == STARTED and accounts.uid_of(daemon.user) is None:
             found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")

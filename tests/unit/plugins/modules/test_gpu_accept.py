@@ -41,6 +41,15 @@ def test_upgraded_driver_is_an_error_with_its_name(accept: Run, machine: Any):
     assert "reboot" in result["next_step"]
 
 
+def test_a_directory_that_others_may_write_is_refused(accept: Run, machine: Any, tmp_path: Path):
+    tmp_path.chmod(0o777)
+
+    result = accept()
+
+    assert f"`directory`: users other than root may write in {tmp_path}, and" in result["msg"]
+    assert "could put a link" not in accept(baseline="ignore").get("msg", "")
+
+
 def test_impossible_request_is_refused(accept: Run, machine: Any):
     result = accept(windows=0)
 

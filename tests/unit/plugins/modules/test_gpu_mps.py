@@ -75,6 +75,13 @@ def deaf(program: Path) -> str:
 TEAM = {"name": "team", "devices": [A], "active_thread_percentage": 50, "memory_limits": {A: "2G"}}
 
 
+def test_a_config_root_that_others_may_write_is_refused(machine):
+    (machine.mps.folder / "etc").mkdir(exist_ok=True)
+    (machine.mps.folder / "etc").chmod(0o777)
+    assert f"`config_root`: users other than root may write in {machine.mps.folder}/etc" in machine.run(TEAM)["msg"]
+    assert not machine.pipe().exists()
+
+
 def test_daemon_starts_with_limits_and_is_proven(machine: Machine) -> None:
     result = machine.run(TEAM, verify=True)
     assert result["changed"], result

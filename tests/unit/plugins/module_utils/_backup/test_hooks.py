@@ -43,6 +43,33 @@ def test_an_invalid_command_is_refused_without_its_content() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        (["env", "-S", "sh /x hunter2"], "env -S"),
+        (["env", "-iS", "sh /x"], "env -S"),
+        (["/usr/bin/env", "-vSsh /x"], "env -S"),
+        (["env", "A=b", "--split-string=sh /x"], "env -S"),
+        (["nice", "-n", "5", "env", "--split", "sh /x"], "env -S"),
+        (["env", "BASH_ENV=/home/a/hunter2", "bash", "-c", "true"], "BASH_ENV="),
+        (["env", "-i", "LD_PRELOAD=/home/a/x", "/bin/true"], "LD_PRELOAD="),
+        (["env", "-u", "A", "PYTHONPATH=/home/a", "python3", "-m", "x"], "PYTHONPATH="),
+        (["env", "-C", "/srv", "PATH=/home/a:/usr/bin", "tool"], "PATH="),
+        (["xargs", "env", "A=b", "NODE_OPTIONS=--require /x", "node"], "NODE_OPTIONS="),
+        (["env", "PGPASSFILE=/root/x", "PGHOST=db", "pg_dump", "-S", "LD_X=y"], None),
+        (["env", "-u", "S", "tool", "--split"], None),
+        (["env", "-C", "/S", "tool"], None),
+        (["mysqldump", "--set=PATH=x", "-S", "/run/mysqld/mysqld.sock"], None),
+    ],
+)
+@pytest.mark.parametrize("user", [None, "root", "wiki"])
+def test_settings_that_load_code_are_refused(command: list[str], setting: str | None, user: str | None) -> None:
+    found = list(hooks.problems([{"name": "a", "pre": [{"command": command, "user": user}]}]))
+    expected = [setting] if setting and user != "wiki" else []
+    assert [row["problem"].split("`")[1] for row in found] == expected
+    assert "hunter2" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
     ("command", "programs"),
     [
         (["docker", "/x"], ["docker"]),
@@ -60,6 +87,7 @@ def test_an_invalid_command_is_refused_without_its_content() -> None:
         (["nice", "mysql", "/y"], ["nice"]),
         (["env", "-i", "mysql", "/y"], ["env"]),
         (["bash", "-e", "own.sh", "/y"], ["bash"]),
+        (["busybox", "ash", "/x", "/y"], ["busybox", "/x"]),
         (["php", "-c", "/ini", "/x.php", "/y"], ["php", "/ini", "/x.php"]),
         (["python3", "-m", "x", "/y"], ["python3"]),
         ("sh", []),

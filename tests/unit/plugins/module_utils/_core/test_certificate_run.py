@@ -324,6 +324,20 @@ def test_a_bad_request_changes_nothing(
     assert snapshot(pki) == before
 
 
+@pytest.mark.parametrize("link", ["ca.crt", "server.key"])
+def test_nothing_behind_a_link_gets_another_mode(keep: Run, pki: Path, tmp_path: Path, link: str) -> None:
+    keep()
+    victim = tmp_path / "victim"
+    victim.touch(0o600)
+    before = victim.stat()
+    (pki / link).rename(victim.with_name("moved"))
+    (pki / link).symlink_to(victim)
+    # It is copied, so that openssl reads what it was.
+    victim.write_bytes((tmp_path / "moved").read_bytes())
+    assert f"{pki / link}" in keep(mode="0600")["msg"]
+    assert (victim.stat().st_mode, victim.stat().st_uid) == (before.st_mode, before.st_uid)
+
+
 def test_a_missing_parent_is_refused(run_module: Run, tmp_path: Path) -> None:
     result = run_module(tls_certificate, directory=str(tmp_path / "none/pki"), names=["gateway.test"])
     assert "none is no directory. Create it, or set `directory`" in result["msg"]

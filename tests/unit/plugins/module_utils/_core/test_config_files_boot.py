@@ -68,6 +68,22 @@ def test_half_renamed_files_are_put_back_at_boot(tmp_path: Path, etc: Path, caps
     assert capsys.readouterr().out == "x: files of an interrupted run were put back\n"
 
 
+def test_files_below_an_open_directory_are_left_at_boot(
+    tmp_path: Path, etc: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (etc / "open").mkdir()
+    boot.arm(str(tmp_path))
+    begin(tmp_path, "x", etc / "open/a")
+    begin(tmp_path, "y", etc / "b")
+    (etc / "open").chmod(0o777)
+    assert boot.main(str(tmp_path)) == 1
+    assert ((etc / "open/a").exists(), (etc / "b").exists()) == (True, False)
+    assert f"x: files of an interrupted run were not put back: users other than root may write in {etc}/open" in (
+        capsys.readouterr().out
+    )
+    assert (tmp_path / boot.UNIT[1:]).exists()
+
+
 def test_systemd_reads_restored_unit_files(tmp_path: Path, etc: Path, reloads: Reloads) -> None:
     boot.arm(str(tmp_path))
     begin(tmp_path, "x", etc / "x.service")

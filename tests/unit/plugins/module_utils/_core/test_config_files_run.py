@@ -178,6 +178,33 @@ def test_a_directory_above_that_others_may_write_is_refused(apply, etc):
     assert apply({etc / "open/ours/deep/a": "x\n"})["changed"]
 
 
+def test_removal_below_an_open_directory_is_refused(apply, run_module, etc):
+    (etc / "above/ours").mkdir(parents=True)
+    apply({etc / "above/ours/passwd": "x\n"})
+    (etc / "above").chmod(0o777)
+    result = run_module(config_files_apply, name="test", state="absent")
+    assert f"may write in {etc / 'above'}, and" in result["msg"] and "Nothing was changed" in result["msg"]
+    assert (etc / "above/ours/passwd").exists()
+    (etc / "above").chmod(0o755)
+    assert run_module(config_files_apply, name="test", state="absent")["changed"]
+
+
+def test_recovery_below_an_open_directory_is_refused(apply, etc, tmp_path, monkeypatch):
+    (etc / "above/ours").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "finish", lambda self: None)
+        apply({etc / "above/ours/passwd": "x\n"})
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "passwd").write_text("root's\n")
+    (etc / "above").chmod(0o777)
+    (etc / "above/ours").rename(etc / "above/old")
+    (etc / "above/ours").symlink_to(victim)
+    result = apply({etc / "above/ours/passwd": "x\n"})
+    assert f"may write in {etc / 'above'}, and" in result["msg"]
+    assert (victim / "passwd").read_text() == "root's\n"
+
+
 def test_a_directory_is_closed_before_a_file_is_staged_in_it(apply, etc, tmp_path):
     (etc / "open").mkdir()
     (etc / "open").chmod(0o777)

@@ -36,6 +36,8 @@ REQUEST: dict[str, Any] = {
     "strip_components": 1,
     "keep": 1,
     "retries": 3,
+    "deadline": 60,
+    "max_mib": 1,
 }
 
 
@@ -113,6 +115,8 @@ def test_a_good_request_is_accepted() -> None:
         ("programs", {"/usr/local/bin/frps": "../frps"}),
         ("programs", {"/usr/local/bin/frps": 7}),
         ("keep", -1),
+        ("deadline", 0),
+        ("max_mib", 0),
         ("retries", -1),
         ("strip_components", -1),
     ],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import http.server
@@ -395,12 +396,12 @@ def test_a_full_disk_leaves_nothing_behind(
     for version in installed:
         host.install(version)
 
-    def copy(source: Any, target: Any, length: int = 0) -> None:
+    def copy(source: Any, target: Any, limit: int) -> None:
         target.write(source.read(100))
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as full:
-        full.setattr(shutil, "copyfileobj", copy)
+        full.setattr(release_run, "copy", copy)
         message = refused(host, snapshot, "0.70.1", retries=3)
     assert f"No space left on device. Free space on the disk of {host.opt}" in message
     assert host.install("0.70.1")["changed"] is True
@@ -439,6 +440,26 @@ def test_next_run_completes_one_killed_at_any_step(
     assert step > 4, "the module has at least as many steps"
 
 
+@pytest.mark.parametrize("content", ["[]", "3", '{"a": 1}', '{"versions": ["1"]}', '{"versions": null, "links": []}'])
+def test_a_damaged_record_is_refused(host: Host, snapshot: Snapshot, content: str) -> None:
+    host.install("0.69.0")
+    for name in ("frp_server", "other"):
+        record = host.opt / f"frp/.rigwright/{name}.json"
+        kept = record.read_text() if record.exists() else ""
+        record.write_text(content)
+        message = refused(host, snapshot, "0.70.1")
+        assert f"{record} cannot be read: " in message and "Remove it and run again" in message
+        record.write_text(kept) if kept else record.unlink()
+    assert release_run.is_due(**host.params("0.69.0")) is False
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"files": {}, "archive": 1}', "[" * 9999])
+def test_a_damaged_receipt_is_refused(host: Host, snapshot: Snapshot, content: str) -> None:
+    host.install("0.69.0")
+    (host.opt / "frp/0.69.0/.rigwright.json").write_text(content)
+    assert f"Remove {host.opt}/frp/0.69.0 and run again" in refused(host, snapshot, "0.69.0")
+
+
 def test_leftovers_of_an_interrupted_download_are_removed(host: Host, snapshot: Snapshot) -> None:
     host.install("0.70.1")
     before = snapshot(host.root)
@@ -458,6 +479,7 @@ class Publisher(http.server.BaseHTTPRequestHandler):
     archive: bytes
     answers: list[int | str]
     requests: int
+    ended: threading.Event
 
     def do_GET(self) -> None:
         type(self).requests += 1
@@ -469,6 +491,12 @@ class Publisher(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(self.archive)))
         self.send_header("Content-Encoding", "x-gzip")
         self.end_headers()
+        if answer == "a byte at a time":
+            with contextlib.suppress(OSError):
+                for number in range(len(self.archive)):
+                    self.wfile.write(self.archive[number : number + 1])
+                    self.ended.wait(0.05)
+            return
         self.wfile.write(self.archive[:100] if answer == "cut short" else self.archive)
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -479,13 +507,16 @@ class Publisher(http.server.BaseHTTPRequestHandler):
 def publisher(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Publisher]]:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     handler = type(
-        "Handler", (Publisher,), {"archive": host.publish("0.70.1").read_bytes(), "answers": [], "requests": 0}
+        "Handler",
+        (Publisher,),
+        {"archive": host.publish("0.70.1").read_bytes(), "answers": [], "requests": 0, "ended": threading.Event()},
     )
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
         thread.start()
         handler.url = f"http://127.0.0.1:{server.server_port}/frp_0.70.1.tar.gz"  # type: ignore[attr-defined]
         yield handler
+        handler.ended.set()  # type: ignore[attr-defined]
         server.shutdown()
 
 
@@ -512,6 +543,14 @@ def test_a_download_that_keeps_failing_is_given_up(
     assert publisher.url in message
     assert reason in message
     assert "Set `url`" in message
+
+
+def test_a_download_without_end_is_given_up(host: Host, snapshot: Snapshot, publisher: Any) -> None:
+    publisher.answers = ["a byte at a time"]
+    assert "it did not end within 1 s" in refused(host, snapshot, "0.70.1", url=publisher.url, deadline=1, retries=3)
+    publisher.archive = b"x" * (1 << 20) + b"y"
+    assert "more than 1048576 bytes" in refused(host, snapshot, "0.70.1", url=publisher.url, max_mib=1, retries=3)
+    assert publisher.requests == 2, "no further attempt"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/frp.tar.gz", "frp.tar.gz", "file:///none/frp.tar.gz"])

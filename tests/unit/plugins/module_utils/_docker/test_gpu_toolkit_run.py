@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Callable
@@ -36,7 +35,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(facts, "ROOT", str(found.root))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(docker_api, "SOCKET", str(tmp_path / "no docker"))
-    monkeypatch.setattr(facts, "open_url", lambda address, **_options: io.BytesIO(index(address)))
+    monkeypatch.setattr(facts, "read_url", lambda address, *_limits: index(address))
     monkeypatch.setattr(
         AnsibleModule, "run_command", lambda _self, command, **options: found.run_command(command, **options)
     )
@@ -77,10 +76,10 @@ def test_version_is_checked_in_the_repository(planned: Run, host: Host) -> None:
 
 
 def test_unreachable_repository_is_left_to_apt(planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(address: str, **_options: Any) -> Any:
+    def unreachable(address: str, *_limits: Any) -> Any:
         raise OSError(f"{address}: no route to host")
 
-    monkeypatch.setattr(facts, "open_url", unreachable)
+    monkeypatch.setattr(facts, "read_url", unreachable)
     result = planned(version="1.20.2")
     assert (result["requirements"], len(result["install"])) == ([], 4)
 

@@ -169,6 +169,23 @@ def test_a_mount_point_that_got_files_meanwhile_is_refused(machine: Machine) -> 
     assert machine.mounted == {}
 
 
+def test_no_mount_point_is_made_behind_a_new_link(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = machine.root / "victim"
+    victim.mkdir()
+    machine.mount = f"{machine.root}/above/data"
+    noted = apply.Host.note
+
+    def note(host: apply.Host, key: str, given: Any) -> None:
+        noted(host, key, given)
+        if given and "made" in given and not os.path.lexists(f"{machine.root}/above"):
+            os.symlink(victim, f"{machine.root}/above")
+
+    monkeypatch.setattr(apply.Host, "note", note)
+    with pytest.raises(apply.Failed, match="lies behind a link"):
+        machine.apply(machine.plan())
+    assert list(victim.iterdir()) == [] and machine.mounted == {}
+
+
 def test_disk_in_use_stays_mounted_and_is_reported(machine: Machine) -> None:
     machine.apply(machine.plan())
     machine.in_use = True
