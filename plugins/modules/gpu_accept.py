@@ -144,8 +144,8 @@ gpus:
     verdict:
       description:
         - V(passed) - no problem. RV(gpus[].notes) lists what could not be judged.
-        - V(slower) - more than 5 % below its baseline.
-        - V(power) - the power brake held it back.
+        - V(slower) - more than 5 % below its baseline, or a clock below 60 % of the highest one without a reason.
+        - V(power) - the power brake, or its hardware without a reason, held it back.
         - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
         - V(hardware) - slow at a good clock, a wrong result, memory that does not keep a pattern, a counter that rose, an Xid, a PCIe link
           below the capability of card and slot, or a program that hangs.
@@ -164,7 +164,8 @@ gpus:
         - For C(matmul_bf16), C(matmul_fp16), C(matmul_fp32), C(matmul_tf32), C(matmul_fp8), C(matmul_fp64) (C(tflops)), as far as the card
           has them, and C(copy), C(h2d), C(d2h) and both ways at once in C(h2d_d2h) (C(gb_s), 10^9 bytes a second) - C(value) (median),
           C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean), C(temperature_c) (highest),
-          C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples), C(pcie_generation), C(pcie_width), C(wrong).
+          C(thermal_share), C(power_brake_share), C(hw_slowdown_share) and C(low_clock_share) of the samples, C(reasons), C(samples),
+          C(pcie_generation), C(pcie_width), C(wrong).
         - A value that the card does not report is null.
       type: dict
     checksums:

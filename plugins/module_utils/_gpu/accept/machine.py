@@ -10,13 +10,8 @@ import statistics
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import (
-    HARDWARE,
-    LANE_GB_S,
-    SLOWER,
-    Facts,
-    problem,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import LANE_GB_S, Facts, figures
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import HARDWARE, SLOWER, problem
 
 # Each card has a power limit of its own. A card that is slower while the others work is held back by heat, or by the power supply.
 TOGETHER_FLOOR = 0.90
@@ -59,7 +54,7 @@ def memory(outcome: t.Any) -> tuple[Facts | None, list[Facts], list[str]]:
 def together(card: Facts, tests: t.Mapping[str, Facts], outcome: t.Any) -> tuple[Facts, list[Facts], list[str]]:
     """Return the rates of a card while all cards are loaded, with its rates alone; and problems and notes."""
     windows = [{**event, "event": "window"} for event in outcome.of("together")]
-    facts = accept.figures(card, windows, outcome.samples)
+    facts = figures(card, windows, outcome.samples)
     problems, notes = [], []
     for test, row in facts.items():
         alone = tests[test]["value"] if test in tests else None
@@ -253,7 +248,7 @@ def findings(report: Facts) -> list[dict[str, str]]:
         and f"{reduced['gb_s']:g} GB/s of each GPU, NCCL {reduced['nccl']}, {reduced['ranks']} GPUs",
     }
     found = []
-    for name, figures in evidence.items():
+    for name, measured in evidence.items():
         problems = [row for row in report["problems"] if row["test"] == name]
         status = accept.STATUSES[accept.worst(problems)] if problems or name not in report["skipped"] else "skip"
         found.append(
@@ -262,7 +257,7 @@ def findings(report: Facts) -> list[dict[str, str]]:
                 "status": status,
                 "evidence": "; ".join(row["evidence"] for row in problems)
                 or report["skipped"].get(name)
-                or figures
+                or measured
                 or "nothing was measured",
                 "remedy": "; ".join(dict.fromkeys(row["next_step"] for row in problems)),
             }

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, figures
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
 
@@ -70,6 +71,42 @@ def test_a_low_clock_with_the_power_brake_is_the_power_supply():
     assert "power supply" in found["problems"][0]["next_step"]
 
 
+def test_hardware_slowdown_without_a_reason_is_the_power_supply():
+    found = report({"matmul_bf16": 158, "matmul_fp16": 158}, clock_mhz=345, reasons=["hw_slowdown"])
+
+    assert (found["verdict"], compare.plan_baseline(None, found, "keep", "day")) == ("power", None)
+    assert "without a reason in 100% of the samples, at 345 MHz" in found["problems"][0]["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("values", "clocks", "test"),
+    [
+        ({"matmul_bf16": 158, "matmul_fp16": 158}, {"clock_mhz": 345, "reasons": []}, "matmul_bf16"),
+        ({"matmul_bf16": 158, "matmul_fp16": 158}, {"clock_mhz": 345, "reasons": None}, "matmul_bf16"),
+        ({"copy": 540}, {"memory_clock_mhz": 405}, "copy"),
+    ],
+)
+def test_stuck_clock_gets_no_baseline(values: dict[str, float], clocks: Facts, test: str):
+    found = report(values, **clocks)
+
+    assert (found["verdict"], compare.plan_baseline(None, found, "renew", "day")) == ("slower", None)
+    assert found["problems"][0]["test"] == test
+    assert "in 100% of the samples, and the card names no reason" in found["problems"][0]["evidence"]
+
+
+@pytest.mark.parametrize("reason", ["applications_clocks", "sw_power_cap"])
+def test_low_clock_with_a_reason_is_no_problem(reason: str):
+    assert report({"matmul_bf16": 158, "matmul_fp16": 158}, clock_mhz=345, reasons=[reason])["problems"] == []
+
+
+def test_locked_clock_is_noted():
+    clocks = {"max_mhz": {"sm": 1980, "memory": 3201}, "locked_mhz": {"gpu": [345, 345], "memory": None}}
+    found = report({"matmul_bf16": 158, "matmul_fp16": 158}, facts={"clocks": clocks}, clock_mhz=345, reasons=[])
+
+    assert found["verdict"] == "passed"
+    assert "matmul_bf16: at 345 of 1980 MHz in 100% of the samples: gpu_mode has locked this clock" in found["notes"]
+
+
 def test_low_efficiency_at_a_good_clock_is_hardware():
     found = report({"matmul_bf16": 640})
 
@@ -94,9 +131,9 @@ def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
 def test_the_best_window_of_the_bus_counts():
     slow = {"event": "window", "test": "h2d", "unit": "gb_s", "from": 0.0, "to": 1.0, "value": 46.0}
     windows = [slow, slow, {**slow, "value": 55.0}]
-    assert accept.figures(card(), windows, [])["h2d"]["value"] == 55.0
+    assert figures.figures(card(), windows, [])["h2d"]["value"] == 55.0
     copies = [{**window, "test": "copy"} for window in windows]
-    assert accept.figures(card(), copies, [])["copy"]["value"] == 46.0
+    assert figures.figures(card(), copies, [])["copy"]["value"] == 46.0
 
 
 def test_slow_link_is_found_despite_its_efficiency():
@@ -151,6 +188,7 @@ def test_floor_has_no_wrong_unit_unlike_dcgms(name: str, facts: Facts, clock: in
     """Fail at half the bandwidth: a card with a tenth of it passes the floors of diag-skus.yaml.in (GB/s here)."""
     memory = facts.get("memory", {"bus_width_bits": 6016})
     full = 2 * clock * memory["bus_width_bits"] / 8 / 1000
+    facts = {**facts, "clocks": {"max_mhz": {"sm": 1980, "memory": clock}, "locked_mhz": None}}
 
     assert report({"copy": full / 2}, facts=facts, memory_clock_mhz=clock)["verdict"] == "hardware"
     assert report({"copy": full * 0.9}, facts=facts, memory_clock_mhz=clock)["verdict"] == "passed"
