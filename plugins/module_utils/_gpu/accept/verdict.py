@@ -286,7 +286,7 @@ def report(
         "window_s": request["window_s"],
         "tests": tests,
         "checksums": {test: event["sha256"] for test, event in checksums.items()},
-        "burn_in_windows": len(burnt),
+        "burn_in_windows": sum(event.get("windows", 1) for event in burnt),
         "memory_test": None,
         "together": {},
         "problems": [*problems, *more],
