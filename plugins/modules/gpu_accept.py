@@ -149,7 +149,7 @@ gpus:
         - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
         - V(hardware) - slow at a good clock, a wrong result, memory that does not keep a pattern, a counter that rose, an Xid, a PCIe link
           below the capability of card and slot, or a program that hangs.
-        - V(not_measured) - there are no figures. RV(gpus[].problems) has the reason.
+        - V(not_measured) - there are no figures, or not of all tests. RV(gpus[].problems) has the reason.
       type: str
     problems:
       description: The problems - C(verdict), C(test), C(evidence), C(next_step).

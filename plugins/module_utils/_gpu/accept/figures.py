@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import 
 Facts = dict[str, t.Any]
 
 BUS_TESTS = ("h2d", "d2h", "h2d_d2h")
+COPY_TESTS = ("copy", *BUS_TESTS)
 # GB/s of one lane and direction, after coding: PCI-SIG's 2.5, 5 (8b/10b), 8, 16, 32 (128b/130b) and 64 GT/s.
 LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 

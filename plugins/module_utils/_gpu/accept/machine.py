@@ -10,13 +10,21 @@ import statistics
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import LANE_GB_S, Facts, figures
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import HARDWARE, SLOWER, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import (
+    HARDWARE,
+    NOT_MEASURED,
+    SLOWER,
+    problem,
+)
 
 # Each card has a power limit of its own. A card that is slower while the others work is held back by heat, or by the power supply.
 TOGETHER_FLOOR = 0.90
 # NVLink carries addresses and checks next to data: Azure's floor for two H100 is 335 of 450 GB/s. It is wide: no NVLink was measured here.
 NVLINK_FLOOR = 0.60
+# Without access between cards a copy takes the way over the host's memory, and two links at once: a third of one is usual.
+PCIE_PAIR_FLOOR = 0.10
 # Relative to the median of the pairs with the same kind of link.
 LIKE = 0.80
 LIKE_PAIRS = 3
@@ -93,6 +101,18 @@ def later_problem(outcome: t.Any) -> Facts | None:
     return found
 
 
+def unmeasured_steps(outcome: t.Any, request: Facts) -> list[Facts]:
+    """Return a problem for each step of a program that ended well, and has no figures of it."""
+    counts = {"memory": (len(outcome.of("memory")), 1 if request["memory_share"] else 0)}
+    if outcome.did("together"):
+        counts["all GPUs together"] = (len(outcome.of("together")), workers.TOGETHER)
+    return [
+        problem(NOT_MEASURED, step, f"{count} of {wanted} results were measured", accept.LOOK)
+        for step, (count, wanted) in counts.items()
+        if count < wanted
+    ]
+
+
 # --- Between GPUs ---
 
 
@@ -153,13 +173,16 @@ def judge_pairs(cards: t.Sequence[Facts], outcome: t.Any) -> tuple[list[Facts], 
                 CHECK_LINKS,
             )
             for row in alike
-            if row["gb_s"] < LIKE * middle
+            if not row["gb_s"] >= LIKE * middle
         ]
     broken = accept.problem_of_ended(outcome) or _failed(outcome)
     if broken:
         trying = (outcome.of("trying") or [None])[-1]
         where = f"{_name(cards[trying['source']])} to {_name(cards[trying['target']])}: " if trying else ""
         problems.append({**broken, "test": "pairs", "evidence": where + broken["evidence"]})
+    elif len(rows) < len(cards) * (len(cards) - 1):
+        evidence = f"{len(rows)} of {len(cards) * (len(cards) - 1)} copies were measured"
+        problems.append(problem(NOT_MEASURED, "pairs", evidence, accept.LOOK))
     return rows, problems
 
 
@@ -168,9 +191,14 @@ def _judge_pair(title: str, row: Facts) -> t.Iterator[Facts]:
         yield problem(HARDWARE, "pairs", f"{title}: the copy differs from its source")
     if row["link"] == "nvlink" and not row["peer_access"]:
         yield problem(HARDWARE, "pairs", f"{title}: NVLink is active, and CUDA gives no access", CHECK_LINKS)
-    elif row["link"] == "nvlink" and row["efficiency"] is not None and row["efficiency"] < NVLINK_FLOOR:
+    elif row["link"] == "nvlink" and row["efficiency"] is not None and not row["efficiency"] >= NVLINK_FLOOR:
         least = f"{row['gb_s']:g} of {row['ceiling']:g} GB/s, {row['efficiency']:.0%}; {NVLINK_FLOOR:.0%} is the least"
         yield problem(HARDWARE, "pairs", f"{title}: {least}", CHECK_LINKS)
+    elif row["link"] == "pcie" and row["efficiency"] is not None and not row["efficiency"] >= PCIE_PAIR_FLOOR:
+        least = (
+            f"{row['gb_s']:g} of {row['ceiling']:g} GB/s, {row['efficiency']:.1%}; {PCIE_PAIR_FLOOR:.0%} is the least"
+        )
+        yield problem(SLOWER, "pairs", f"{title}: {least}", f"{CHECK_LINKS}, the slots, and the IOMMU's setting")
 
 
 def _failed(outcome: t.Any) -> Facts | None:
@@ -250,7 +278,7 @@ def findings(report: Facts) -> list[dict[str, str]]:
     found = []
     for name, measured in evidence.items():
         problems = [row for row in report["problems"] if row["test"] == name]
-        status = accept.STATUSES[accept.worst(problems)] if problems or name not in report["skipped"] else "skip"
+        status = accept.status_of(problems) if problems or name not in report["skipped"] else "skip"
         found.append(
             {
                 "id": f"gpu_accept.{name}",

@@ -111,7 +111,8 @@ class Measurement:
         report["memory_test"], memory_problems, memory_notes = machine.memory(outcome)
         report["together"], problems, notes = machine.together(before, report["tests"], outcome)
         later = machine.later_problem(outcome)
-        report["problems"] += [*memory_problems, *problems, *([later] if later else [])]
+        report["problems"] += [*memory_problems, *problems]
+        report["problems"] += [later] if later else machine.unmeasured_steps(outcome, card_request)
         report["notes"] += [*memory_notes, *notes]
         return report
 

@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import (
+    COPY_TESTS,
     Facts,
     figures,
     highest_clock,
@@ -265,6 +266,7 @@ def report(
     started = next((event for event in events if event.get("event") == "started"), {})
     problems, notes = judge_tests(before, tests)
     problems += judge_results(checksums)
+    problems += unmeasured_tests(request, events)
     more, more_notes = judge_counters(before["counters"], after["counters"], xids)
     burnt = [event for event in events if event.get("event") == "burn_in"]
     wrong = max((event["wrong"] for event in burnt), default=0)
@@ -295,6 +297,21 @@ def report(
     }
 
 
+def unmeasured_tests(request: Facts, events: t.Sequence[Facts]) -> list[Facts]:
+    """Return a problem for each requested test without all of its windows. The program gives a reason for a test that it skips."""
+    wanted = [f"matmul_{dtype}" for dtype in request["dtypes"]]
+    found = {
+        test: sum(event.get("event") == "window" and event["test"] == test for event in events)
+        for test in (*wanted, *COPY_TESTS)
+    }
+    skipped = {event["test"] for event in events if event.get("event") == "skipped"}
+    return [
+        problem(NOT_MEASURED, test, f"{count} of {request['windows']} windows were measured", LOOK)
+        for test, count in found.items()
+        if count < request["windows"] and test not in skipped
+    ]
+
+
 def identity(card: Facts) -> Facts:
     """Return the keys that identify a card."""
     return {key: card[key] for key in ("index", "uuid", "name", "pci_address")}
@@ -322,7 +339,13 @@ def not_measured(card: Facts, evidence: str, next_step: str, verdict: str = NOT_
 
 
 # A card that was not measured has not failed either: it may be in use, or lack PyTorch.
+_ORDER = ("pass", "warn", "fail")
 STATUSES = {PASSED: "pass", SLOWER: "warn", POWER: "fail", COOLING: "fail", HARDWARE: "fail", NOT_MEASURED: "warn"}
+
+
+def status_of(problems: t.Iterable[Facts]) -> str:
+    """Return the gravest status of problems: what was not measured hides no failure."""
+    return max((STATUSES[row["verdict"]] for row in problems), key=_ORDER.index, default="pass")
 
 
 def finding(report: Facts) -> dict[str, str]:
@@ -336,7 +359,7 @@ def finding(report: Facts) -> dict[str, str]:
     ]
     return {
         "id": f"gpu_accept.{name}",
-        "status": STATUSES[report["verdict"]],
+        "status": status_of(problems),
         "evidence": f"{report['name'] or 'GPU'}, {report['verdict']}: {'; '.join(lines or measured)}",
         "remedy": "; ".join(dict.fromkeys(row["next_step"] for row in problems)),
     }

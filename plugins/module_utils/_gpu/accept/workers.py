@@ -23,6 +23,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import links, loads, patterns, program
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import COPY_TESTS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import EVENT_REASONS
@@ -42,8 +43,8 @@ STEP_S = 60.0
 MEMORY_S = 300.0
 REDUCE_S = 120.0
 PAIR_S = 20.0
-# The tests of a card next to products: copy, h2d, d2h, h2d_d2h. The tests of all cards at once: a product, h2d, d2h.
-COPY_TESTS, TOGETHER = 4, 3
+# The tests of all cards at once: a product, h2d, d2h.
+TOGETHER = 3
 
 SM, MEMORY = 1, 2
 
@@ -122,7 +123,7 @@ def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
     """Return the time limit of a step."""
     settle = loads.SETTLE_S + 1
     if step == "measure":
-        windows = request["windows"] * (len(request["dtypes"]) + COPY_TESTS)
+        windows = request["windows"] * (len(request["dtypes"]) + len(COPY_TESTS))
         return STEP_S + float(
             request["warm_up_s"] + windows * (request["window_s"] + settle) + 1.2 * request["burn_in_s"]
         )

@@ -268,6 +268,23 @@ def test_skipped_test_is_noted_and_has_not_passed():
     assert found["notes"] == ["matmul_fp8: not measured: no attribute '_scaled_mm'"]
 
 
+@pytest.mark.parametrize("missing", [{"matmul_bf16"}, {"copy"}, set(HEALTHY)])
+def test_test_without_windows_is_not_measured(missing: set[str]):
+    rows = [row for row in events() if row["event"] != "window" or row["test"] not in missing]
+    found = accept.report(card(), card(), REQUEST, rows, samples(), [])
+
+    assert evidence(found) == [("not_measured", test) for test in HEALTHY if test in missing]
+    assert found["problems"][0]["evidence"] == "0 of 3 windows were measured"
+    assert (accept.finding(found)["status"], compare.plan_baseline(None, found, "renew", "day")) == ("warn", None)
+
+
+def test_unmeasured_test_hides_no_failure():
+    rows = [row for row in events() if row.get("test") != "copy"]
+    found = accept.report(card(), card(), REQUEST, rows, samples(), [{"code": 79, "text": "gone"}])
+
+    assert (found["verdict"], accept.finding(found)["status"]) == ("not_measured", "fail")
+
+
 # Results and counters
 
 
