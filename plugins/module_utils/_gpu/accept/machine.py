@@ -72,7 +72,7 @@ def together(card: Facts, tests: t.Mapping[str, Facts], outcome: t.Any) -> tuple
             for found in accept.judge_tests(card, {test: row})[0]
             if _is_own(test, found)
         ]
-        if row["share"] is not None and row["share"] < TOGETHER_FLOOR:
+        if row["share"] is not None and not row["share"] >= TOGETHER_FLOOR:
             evidence = f"{row['value']:g} {row['unit']} with all GPUs loaded, {1 - row['share']:.0%} less than alone"
             if test.startswith("matmul"):
                 step = "check the power supplies, the airflow, and the clocks in `together`"

@@ -11,6 +11,7 @@ load, for copies from the memory's clock and bus, for PCIe from the link under l
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
@@ -93,6 +94,11 @@ def judge_tests(card: Facts, tests: t.Mapping[str, Facts]) -> tuple[list[Facts],
     problems: list[Facts] = []
     notes: list[str] = []
     for test, facts in tests.items():
+        if not all(math.isfinite(value) and value > 0 for value in facts["values"]):
+            problems.append(
+                problem(HARDWARE, test, f"a window has no valid rate: {', '.join(map(str, facts['values']))}")
+            )
+            continue
         if facts["wrong"]:
             # A product counts its wrong numbers, a copy only whether it differs.
             problems.append(problem(HARDWARE, test, f"{facts['wrong']} results were not the same as before"))
@@ -144,7 +150,7 @@ def _against_ceiling(test: str, facts: Facts, floor: float, notes: list[str]) ->
         notes.append(
             f"{test}: not judged, {facts['value']:g} is {efficiency:.0%} of the calculated ceiling: the clock or the link was read wrong"
         )
-    elif efficiency < floor:
+    elif not efficiency >= floor:
         rate = f"{facts['value']:g} of {facts['ceiling']:g} {facts['unit']}, {efficiency:.0%}"
         least = f"{floor:.0%} is the least of a healthy card, at the clock or link under load"
         yield problem(HARDWARE, test, f"{rate}; {least}")

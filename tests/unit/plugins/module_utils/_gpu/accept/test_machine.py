@@ -66,6 +66,7 @@ def test_a_healthy_machine_passes_with_any_number_of_gpus(count: int) -> None:
         ({"wrong": 1}, "hardware", "GPU 1 (GPU-1) to GPU 0 (GPU-0): the copy differs from its source"),
         ({"gb_s": 200.0}, "hardware", "200 of 477 GB/s, 42%; 60% is the least"),
         ({"gb_s": 300.0}, "slower", "GPU 1 to 0: 300 GB/s, 400 is the median"),
+        ({"gb_s": float("nan")}, "hardware", "nan of 477 GB/s"),
         ({"peer_access": False, "gb_s": 30.0}, "hardware", "NVLink is active, and CUDA gives no access"),
     ],
 )
@@ -179,6 +180,7 @@ ALONE: Facts = {"matmul_bf16": {"value": 780.0}, "h2d": {"value": 54.0}}
         ({"matmul_bf16": 690.0}, ["slower"], 0),
         ({"matmul_bf16": 600.0}, ["hardware", "slower"], 0),
         ({"h2d": 25.0}, [], 1),
+        ({"matmul_bf16": float("nan")}, ["hardware", "slower"], 0),
     ],
 )
 def test_card_slower_with_all_loaded_is_reported(values: dict[str, float], verdicts: list[str], notes: int) -> None:

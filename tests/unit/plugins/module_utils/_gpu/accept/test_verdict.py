@@ -148,6 +148,17 @@ def test_fp32_is_measured_and_not_judged():
     assert report({"matmul_fp32": 10})["verdict"] == "passed"
 
 
+@pytest.mark.parametrize("test", ["matmul_bf16", "matmul_fp32", "copy", "h2d", "h2d_d2h"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
+def test_rate_that_is_no_number_is_hardware(test: str, value: float):
+    rows = events()
+    next(row for row in rows if row["event"] == "window" and row["test"] == test)["value"] = value
+    found = accept.report(card(), card(), REQUEST, rows, samples(), [])
+
+    assert evidence(found) == [("hardware", test)]
+    assert "a window has no valid rate" in found["problems"][0]["evidence"]
+
+
 def test_rate_above_its_ceiling_is_not_judged():
     """Judge nothing: an idle clock that was read too late gives a ceiling that is too low."""
     found = report(clock_mhz=345)
