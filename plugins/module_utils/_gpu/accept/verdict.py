@@ -400,6 +400,14 @@ def problem_of_ended(outcome: t.Any) -> Facts | None:
     return None
 
 
+def problem_of_gone(after: Facts) -> Facts | None:
+    """Return the problem of a card that does not answer after its measurement: its counters are unknown, and hide what rose."""
+    error = after["problem"]
+    if not error:
+        return None
+    return problem(HARDWARE, "", f"it no longer answers after the test: {error['nvml_error']}", error["next_step"])
+
+
 def obstacle(card: Facts, pids: t.Sequence[int]) -> tuple[str, str] | None:
     """Return the evidence and the next step where a card cannot be measured now; None where it can."""
     if card["problem"]:
