@@ -59,20 +59,20 @@ options:
     default: false
   warm_up_s:
     description:
-      - Seconds of load before the measurement. 30, or 5 with O(quick), unless given.
+      - Seconds of load before the measurement, 3600 at most. 30, or 5 with O(quick), unless given.
     type: float
   window_s:
     description:
-      - Seconds of each window. 10, or 2 with O(quick), unless given. PCIe is measured for one second at most.
+      - Seconds of each window, 0.5 to 3600. 10, or 2 with O(quick), unless given. PCIe is measured for one second at most.
     type: float
   windows:
     description:
-      - Windows of each test. The median counts.
+      - Windows of each test, 1000 at most. The median counts.
     type: int
     default: 3
   minutes:
     description:
-      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it.
+      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it, a week (10080) is the most.
     type: float
     default: 0
   memory_share:
