@@ -72,7 +72,8 @@ options:
     default: 3
   minutes:
     description:
-      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it, a week (10080) is the most.
+      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it, 10080 (a week)
+        is the most.
     type: float
     default: 0
   memory_share:
