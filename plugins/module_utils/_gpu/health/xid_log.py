@@ -25,9 +25,10 @@ _XID = re.compile(
 )
 _PROCESS = re.compile(r"pid='?(?P<pid>\d{1,9}|<unknown>|N/A)'?(?:, name=(?P<name>[^,]*))?(?:, *(?P<text>.*))?$")
 _INSTANCE = re.compile(r"GPU-I:(\d{1,9})")
-# Some drivers report Xid 79 by this text only (gpud, matcher.go).
+# Some drivers report Xid 79 by this text only: "GPU 0000:41:00.0: GPU has ..." (gpud, matcher.go), old ones "GPU at 0000:41:00.0 has ...".
 _FALLEN = re.compile(
-    r"NVRM: GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.0: GPU has fallen off the bus"
+    r"NVRM: GPU (?:at )?(?:PCI:)?(?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?:?"
+    r" (?:GPU )?has fallen off the bus"
 )
 # The text, over three lines, for a card that is dead when the driver is loaded (rm_is_supported_device of the open kernel module).
 _DEAD = re.compile(
