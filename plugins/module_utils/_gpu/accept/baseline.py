@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.shape import is_number
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 Facts = dict[str, t.Any]
@@ -55,7 +55,7 @@ def _is_row(row: t.Any) -> bool:
     if not isinstance(row, dict) or not row.keys() >= set(compare.KEPT) or row["value"] is None:
         return False
     numbers = [row[key] for key in _NUMBERS if row[key] is not None]
-    return all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
+    return all(map(is_number, numbers))
 
 
 def write(directory: str, baseline: Facts) -> None:

@@ -13,6 +13,7 @@ import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.counters import NVLINK5_FIELDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import shape
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
@@ -36,7 +37,6 @@ _COUNTERS = {
     "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
     **{f"nvlink_{name}": ("counters", "nvlink_5", name) for name in NVLINK5_FIELDS},
 }
-_KEYS = {"uuid", "name", "counters", "links", "recovery_action", "recovered_at", "boots"}
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
@@ -47,9 +47,11 @@ def parse(text: str) -> State:
     """
     if not text:
         return {}
-    state = json.loads(text)
-    gpus = state.get("gpus") if isinstance(state, dict) and state.get("version") == VERSION else None
-    if not isinstance(gpus, dict) or not all(isinstance(row, dict) and row.keys() >= _KEYS for row in gpus.values()):
+    try:
+        state = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not shape.is_state(state) or state.get("version") != VERSION:
         raise ValueError("it is not of this version")
     return dict(state)
 

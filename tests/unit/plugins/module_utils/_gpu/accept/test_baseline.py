@@ -57,10 +57,18 @@ def with_copy(value: Any) -> str:
         *map(without, ("tests", "day", "torch")),
         *map(
             with_copy,
-            (None, {}, {"value": 1.0}, {**COPY, "value": None}, {**COPY, "value": "1"}, {**COPY, "power_w": math.nan}),
+            (
+                None,
+                {},
+                {"value": 1.0},
+                {**COPY, "value": None},
+                {**COPY, "value": "1"},
+                {**COPY, "value": 10**400},
+                {**COPY, "power_w": math.nan},
+            ),
         ),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_damaged_baseline_is_refused(tmp_path: Path, text: str):
     (tmp_path / f"{UUID}.json").write_text(text)
