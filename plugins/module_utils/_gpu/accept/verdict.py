@@ -56,7 +56,7 @@ NEXT_STEPS = {
     POWER: "check the power supply and its cables: the power brake slowed the board down",
     SLOWER: "compare driver, settings and load with the day of the baseline; `baseline: renew` accepts the new figures",
 }
-# The share of samples, its verdict, its words, and its next step where that of the verdict does not fit.
+# The share of samples, its verdict, its cause, and its next step where that of the verdict does not fit.
 _HELD_BACK_BY = (
     ("thermal_share", COOLING, "held back by heat", ""),
     ("power_brake_share", POWER, "power brake", ""),
@@ -121,9 +121,9 @@ def _floor(test: str) -> float | None:
 def _held_back(test: str, facts: Facts) -> t.Iterator[Facts]:
     clock = "an unknown clock" if facts["clock_mhz"] is None else f"{facts['clock_mhz']:.0f} MHz"
     at = f"at {clock} and {_with_unit(facts['temperature_c'], 'C')}"
-    for key, verdict, words, next_step in _HELD_BACK_BY:
+    for key, verdict, cause, next_step in _HELD_BACK_BY:
         if (facts[key] or 0) > HELD_BACK:
-            yield problem(verdict, test, f"{words} in {facts[key]:.0%} of the samples, {at}", next_step)
+            yield problem(verdict, test, f"{cause} in {facts[key]:.0%} of the samples, {at}", next_step)
 
 
 def _low_clock(card: Facts, test: str, facts: Facts, notes: list[str]) -> t.Iterator[Facts]:

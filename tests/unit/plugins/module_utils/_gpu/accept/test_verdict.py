@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, figures
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
 
@@ -128,14 +128,6 @@ def test_a_slow_memory_and_a_slow_bus_are_found(test: str, value: float):
     assert evidence(report({test: value})) == [("hardware", test)]
 
 
-def test_the_best_window_of_the_bus_counts():
-    slow = {"event": "window", "test": "h2d", "unit": "gb_s", "from": 0.0, "to": 1.0, "value": 46.0}
-    windows = [slow, slow, {**slow, "value": 55.0}]
-    assert figures.figures(card(), windows, [])["h2d"]["value"] == 55.0
-    copies = [{**window, "test": "copy"} for window in windows]
-    assert figures.figures(card(), copies, [])["copy"]["value"] == 46.0
-
-
 def test_slow_link_is_found_despite_its_efficiency():
     found = report({"h2d": 27, "d2h": 27}, pcie_width=8)
 
@@ -213,54 +205,11 @@ def test_pcie_floor_follows_its_generation():
     assert report({"h2d": 12.3, "d2h": 12.3}, facts=third, pcie_generation=3)["verdict"] == "passed"
 
 
-@pytest.mark.parametrize(
-    ("name", "brand", "sm", "clock", "tensor", "lightning"),
-    [("RTX 4090", "geforce_rtx", 128, 2520, 165.2, 82.6), ("RTX 3090", "geforce_rtx", 82, 1695, 71.2, 35.6)],
-)
-def test_peak_is_with_tensor_cores_unlike_lightnings(
-    name: str, brand: str, sm: int, clock: int, tensor: float, lightning: float
-):
-    """Fail a card at half its speed: with Lightning's number it is at 100 %."""
-    capability = "8.9" if name == "RTX 4090" else "8.6"
-    result = {
-        "name": f"NVIDIA GeForce {name}",
-        "brand": brand,
-        "compute_capability": capability,
-        "compute": {"sm_count": sm},
-    }
-    facts = report({"matmul_bf16": lightning}, facts=result, clock_mhz=clock)["tests"]["matmul_bf16"]
-
-    assert facts["ceiling"] == pytest.approx(tensor, rel=0.01)
-    assert facts["efficiency"] == pytest.approx(0.5, abs=0.01)
-
-
 def test_a_check_that_reads_nothing_does_not_pass():
     """Report nothing without windows: GCP's test sums a missing column, and so never fails."""
     nothing = SimpleNamespace(status=0, events=[{"event": "started"}], output="")
 
     assert accept.failure(nothing, "python3") is not None
-
-
-@pytest.mark.parametrize(
-    ("result", "clock", "test", "tflops"),
-    [
-        ({}, 1830, "matmul_fp8", 1979),
-        ({}, 1830, "matmul_tf32", 495),
-        ({}, 1980, "matmul_fp64", 66.9),
-        ({"compute_capability": "8.0", "compute": {"sm_count": 108}}, 1410, "matmul_fp64", 19.5),
-        ({"compute_capability": "8.6", "compute": {"sm_count": 84}}, 1800, "matmul_fp64", 0.605),
-    ],
-)
-def test_every_type_has_the_ceiling_of_its_data_sheet(result: Facts, clock: int, test: str, tflops: float):
-    facts = report({test: tflops / 2}, facts=result, clock_mhz=clock)["tests"][test]
-
-    assert facts["ceiling"] == pytest.approx(tflops, rel=0.01)
-
-
-def test_both_directions_have_twice_the_ceiling():
-    facts = report()["tests"]["h2d_d2h"]
-
-    assert (facts["ceiling"], facts["value"]) == (pytest.approx(126, rel=1e-2), 90)
 
 
 def test_fp8_is_allowed_a_larger_error():
