@@ -112,9 +112,9 @@ class Measurement:
         report = verdicts.report(before, after, card_request, outcome.events, outcome.samples, xids)
         report["memory_test"], memory_problems, memory_notes = machine.memory(outcome)
         report["together"], problems, notes = machine.together(before, report["tests"], outcome)
-        later = machine.later_problem(outcome)
-        report["problems"] += [*memory_problems, *problems, *([gone] if gone else [])]
-        report["problems"] += [later] if later else machine.unmeasured_steps(outcome, card_request)
+        late = [found for found in (gone, machine.later_problem(outcome)) if found]
+        report["problems"] += [*memory_problems, *problems]
+        report["problems"] += late or machine.unmeasured_steps(outcome, card_request)
         report["notes"] += [*memory_notes, *notes]
         return report
 
