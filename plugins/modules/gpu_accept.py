@@ -59,20 +59,21 @@ options:
     default: false
   warm_up_s:
     description:
-      - Seconds of load before the measurement. 30, or 5 with O(quick), unless given.
+      - Seconds of load before the measurement, 3600 at most. 30, or 5 with O(quick), unless given.
     type: float
   window_s:
     description:
-      - Seconds of each window. 10, or 2 with O(quick), unless given. PCIe is measured for one second at most.
+      - Seconds of each window, 0.5 to 3600. 10, or 2 with O(quick), unless given. PCIe is measured for one second at most.
     type: float
   windows:
     description:
-      - Windows of each test. The median counts.
+      - Windows of each test, 1000 at most. The median counts.
     type: int
     default: 3
   minutes:
     description:
-      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it.
+      - Minutes of burn-in after the measurement - products and copies in turn, with every result compared. 0 omits it, 10080 (a week)
+        is the most.
     type: float
     default: 0
   memory_share:
@@ -144,12 +145,12 @@ gpus:
     verdict:
       description:
         - V(passed) - no problem. RV(gpus[].notes) lists what could not be judged.
-        - V(slower) - more than 5 % below its baseline.
-        - V(power) - the power brake held it back.
+        - V(slower) - more than 5 % below its baseline, or a clock below 60 % of the highest one without a reason.
+        - V(power) - the power brake, or its hardware without a reason, held it back.
         - V(cooling) - heat held it back, or it is more than 8 degrees Celsius warmer than its baseline at equal power.
         - V(hardware) - slow at a good clock, a wrong result, memory that does not keep a pattern, a counter that rose, an Xid, a PCIe link
           below the capability of card and slot, or a program that hangs.
-        - V(not_measured) - there are no figures. RV(gpus[].problems) has the reason.
+        - V(not_measured) - there are no figures, or not of all tests. RV(gpus[].problems) has the reason.
       type: str
     problems:
       description: The problems - C(verdict), C(test), C(evidence), C(next_step).
@@ -164,7 +165,8 @@ gpus:
         - For C(matmul_bf16), C(matmul_fp16), C(matmul_fp32), C(matmul_tf32), C(matmul_fp8), C(matmul_fp64) (C(tflops)), as far as the card
           has them, and C(copy), C(h2d), C(d2h) and both ways at once in C(h2d_d2h) (C(gb_s), 10^9 bytes a second) - C(value) (median),
           C(values), C(unit), C(ceiling), C(efficiency), C(clock_mhz), C(memory_clock_mhz), C(power_w) (mean), C(temperature_c) (highest),
-          C(thermal_share) and C(power_brake_share) of the samples, C(reasons), C(samples), C(pcie_generation), C(pcie_width), C(wrong).
+          C(thermal_share), C(power_brake_share), C(hw_slowdown_share) and C(low_clock_share) of the samples, C(reasons), C(samples),
+          C(pcie_generation), C(pcie_width), C(wrong).
         - A value that the card does not report is null.
       type: dict
     checksums:

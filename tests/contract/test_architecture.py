@@ -27,7 +27,7 @@ LARGE_PAYLOADS = {
     "cuda_verify": 220_000,
     "cudnn_plan": 240_000,
     "cudnn_verify": 240_000,
-    "gpu_accept": 230_000,
+    "gpu_accept": 240_000,
     "gpu_health": 210_000,
     "gpu_sharing_plan": 360_000,
     "gpu_sharing_verify": 360_000,

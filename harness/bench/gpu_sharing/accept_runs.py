@@ -37,7 +37,7 @@ SETTLE_S = 0.1
 def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
     """Return a request with the longest windows that fit into the time."""
     windows = repeats * WINDOWS
-    tests = len(dtypes) + workers.COPY_TESTS
+    tests = len(dtypes) + len(workers.COPY_TESTS)
     each = (seconds - START_S - WARM_UP_S) / (windows * tests) / 1.25 - SETTLE_S
     if each < 0.2:
         raise SystemExit(
@@ -116,7 +116,7 @@ def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
     if failure:
         return {**found, "events": outcome.events[-5:], "words": outcome.output}
     reports = [
-        accept.report(before, after, request, events, outcome.samples, None)
+        accept.report(before, after, {**request, "windows": WINDOWS}, events, outcome.samples, None)
         for events in split(outcome.events, wanted.repeats)
     ]
     alarms = [report for report in reports if report["verdict"] != accept.PASSED]

@@ -11,9 +11,13 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.shape import is_number
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 Facts = dict[str, t.Any]
+
+_NUMBERS = ("value", "power_w", "temperature_c")
 
 
 def path_of(directory: str, uuid: str) -> str:
@@ -31,12 +35,27 @@ def read(directory: str, uuid: str | None) -> Facts | None:
     try:
         with open(path_of(directory, uuid), encoding="utf-8") as file:
             found: Facts = json.load(file)
-        if found["uuid"] != uuid or not isinstance(found["tests"], dict):
+        if not is_baseline(found) or found["uuid"] != uuid:
             raise ValueError("it belongs to another GPU, or is no baseline")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         path = path_of(directory, uuid)
         raise Refusal(f"`directory`: the baseline {path} is damaged ({error}): restore it, or remove it") from error
     return found
+
+
+def is_baseline(found: t.Any) -> bool:
+    """Check that a comparison finds every value that it needs: it comes after minutes of measuring."""
+    if not isinstance(found, dict) or not found.keys() >= {"uuid", "day", "tests", *compare.CIRCUMSTANCES}:
+        return False
+    tests = found["tests"]
+    return isinstance(tests, dict) and all(map(_is_row, tests.values()))
+
+
+def _is_row(row: t.Any) -> bool:
+    if not isinstance(row, dict) or not row.keys() >= set(compare.KEPT) or row["value"] is None:
+        return False
+    numbers = [row[key] for key in _NUMBERS if row[key] is not None]
+    return all(map(is_number, numbers))
 
 
 def write(directory: str, baseline: Facts) -> None:

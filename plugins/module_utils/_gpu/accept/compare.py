@@ -9,6 +9,7 @@ It is sharper than any ceiling: five vendors' H100 servers gave Lambda 2776 to 2
 
 from __future__ import annotations
 
+import math
 import statistics
 import typing as t
 
@@ -87,7 +88,8 @@ def allowed(test: str) -> float:
 
 
 def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str = "") -> t.Iterator[Facts]:
-    if facts["value"] < (1 - allowed(test)) * other["value"]:
+    # A rate that is no number fails every comparison; without a median there is nothing to compare with.
+    if other["value"] is not None and not facts["value"] >= (1 - allowed(test)) * other["value"]:
         less = 1 - facts["value"] / other["value"]
         evidence = f"{facts['value']:g} {facts['unit']}, {less:.0%} less than {other['value']:g} {whose}"
         yield problem(SLOWER, test, evidence, next_step)
@@ -137,7 +139,7 @@ def _middle(group: t.Sequence[Facts]) -> dict[str, Facts]:
 
 
 def _median(values: t.Sequence[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
+    numbers = [value for value in values if value is not None and math.isfinite(value)]
     return round(statistics.median(numbers), 3) if numbers else None
 
 

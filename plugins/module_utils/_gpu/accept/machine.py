@@ -10,11 +10,12 @@ import statistics
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import LANE_GB_S, Facts, figures
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import (
     HARDWARE,
-    LANE_GB_S,
+    NOT_MEASURED,
     SLOWER,
-    Facts,
     problem,
 )
 
@@ -22,6 +23,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.
 TOGETHER_FLOOR = 0.90
 # NVLink carries addresses and checks next to data: Azure's floor for two H100 is 335 of 450 GB/s. It is wide: no NVLink was measured here.
 NVLINK_FLOOR = 0.60
+# Without access between cards a copy takes the way over the host's memory, and two links at once: a third of one is usual.
+PCIE_PAIR_FLOOR = 0.10
 # Relative to the median of the pairs with the same kind of link.
 LIKE = 0.80
 LIKE_PAIRS = 3
@@ -59,7 +62,7 @@ def memory(outcome: t.Any) -> tuple[Facts | None, list[Facts], list[str]]:
 def together(card: Facts, tests: t.Mapping[str, Facts], outcome: t.Any) -> tuple[Facts, list[Facts], list[str]]:
     """Return the rates of a card while all cards are loaded, with its rates alone; and problems and notes."""
     windows = [{**event, "event": "window"} for event in outcome.of("together")]
-    facts = accept.figures(card, windows, outcome.samples)
+    facts = figures(card, windows, outcome.samples)
     problems, notes = [], []
     for test, row in facts.items():
         alone = tests[test]["value"] if test in tests else None
@@ -69,7 +72,7 @@ def together(card: Facts, tests: t.Mapping[str, Facts], outcome: t.Any) -> tuple
             for found in accept.judge_tests(card, {test: row})[0]
             if _is_own(test, found)
         ]
-        if row["share"] is not None and row["share"] < TOGETHER_FLOOR:
+        if row["share"] is not None and not row["share"] >= TOGETHER_FLOOR:
             evidence = f"{row['value']:g} {row['unit']} with all GPUs loaded, {1 - row['share']:.0%} less than alone"
             if test.startswith("matmul"):
                 step = "check the power supplies, the airflow, and the clocks in `together`"
@@ -96,6 +99,18 @@ def later_problem(outcome: t.Any) -> Facts | None:
     if found and found["test"] == "all_reduce" and outcome.of("meeting"):
         return None
     return found
+
+
+def unmeasured_steps(outcome: t.Any, request: Facts) -> list[Facts]:
+    """Return a problem for each step of a program that ended well, and has no figures of it."""
+    counts = {"memory": (len(outcome.of("memory")), 1 if request["memory_share"] else 0)}
+    if outcome.did("together"):
+        counts["all GPUs together"] = (len(outcome.of("together")), workers.TOGETHER)
+    return [
+        problem(NOT_MEASURED, step, f"{count} of {wanted} results were measured", accept.LOOK)
+        for step, (count, wanted) in counts.items()
+        if count < wanted
+    ]
 
 
 # --- Between GPUs ---
@@ -158,13 +173,16 @@ def judge_pairs(cards: t.Sequence[Facts], outcome: t.Any) -> tuple[list[Facts], 
                 CHECK_LINKS,
             )
             for row in alike
-            if row["gb_s"] < LIKE * middle
+            if not row["gb_s"] >= LIKE * middle
         ]
     broken = accept.problem_of_ended(outcome) or _failed(outcome)
     if broken:
         trying = (outcome.of("trying") or [None])[-1]
         where = f"{_name(cards[trying['source']])} to {_name(cards[trying['target']])}: " if trying else ""
         problems.append({**broken, "test": "pairs", "evidence": where + broken["evidence"]})
+    elif len(rows) < len(cards) * (len(cards) - 1):
+        evidence = f"{len(rows)} of {len(cards) * (len(cards) - 1)} copies were measured"
+        problems.append(problem(NOT_MEASURED, "pairs", evidence, accept.LOOK))
     return rows, problems
 
 
@@ -173,9 +191,14 @@ def _judge_pair(title: str, row: Facts) -> t.Iterator[Facts]:
         yield problem(HARDWARE, "pairs", f"{title}: the copy differs from its source")
     if row["link"] == "nvlink" and not row["peer_access"]:
         yield problem(HARDWARE, "pairs", f"{title}: NVLink is active, and CUDA gives no access", CHECK_LINKS)
-    elif row["link"] == "nvlink" and row["efficiency"] is not None and row["efficiency"] < NVLINK_FLOOR:
+    elif row["link"] == "nvlink" and row["efficiency"] is not None and not row["efficiency"] >= NVLINK_FLOOR:
         least = f"{row['gb_s']:g} of {row['ceiling']:g} GB/s, {row['efficiency']:.0%}; {NVLINK_FLOOR:.0%} is the least"
         yield problem(HARDWARE, "pairs", f"{title}: {least}", CHECK_LINKS)
+    elif row["link"] == "pcie" and row["efficiency"] is not None and not row["efficiency"] >= PCIE_PAIR_FLOOR:
+        least = (
+            f"{row['gb_s']:g} of {row['ceiling']:g} GB/s, {row['efficiency']:.1%}; {PCIE_PAIR_FLOOR:.0%} is the least"
+        )
+        yield problem(SLOWER, "pairs", f"{title}: {least}", f"{CHECK_LINKS}, the slots, and the IOMMU's setting")
 
 
 def _failed(outcome: t.Any) -> Facts | None:
@@ -253,16 +276,16 @@ def findings(report: Facts) -> list[dict[str, str]]:
         and f"{reduced['gb_s']:g} GB/s of each GPU, NCCL {reduced['nccl']}, {reduced['ranks']} GPUs",
     }
     found = []
-    for name, figures in evidence.items():
+    for name, measured in evidence.items():
         problems = [row for row in report["problems"] if row["test"] == name]
-        status = accept.STATUSES[accept.worst(problems)] if problems or name not in report["skipped"] else "skip"
+        status = accept.status_of(problems) if problems or name not in report["skipped"] else "skip"
         found.append(
             {
                 "id": f"gpu_accept.{name}",
                 "status": status,
                 "evidence": "; ".join(row["evidence"] for row in problems)
                 or report["skipped"].get(name)
-                or figures
+                or measured
                 or "nothing was measured",
                 "remedy": "; ".join(dict.fromkeys(row["next_step"] for row in problems)),
             }

@@ -16,7 +16,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 SEED = 6
 DEFAULTS = {"warm_up_s": 30.0, "window_s": 10.0}
 QUICK_DEFAULTS = {"warm_up_s": 5.0, "window_s": 2.0}
-_MINIMUMS = {"warm_up_s": 0, "window_s": 0.5, "windows": 1, "minutes": 0}
+# The highest values end every run within days, and keep its events in memory.
+_LIMITS = {"warm_up_s": (0, 3600), "window_s": (0.5, 3600), "windows": (1, 1000), "minutes": (0, 7 * 24 * 60)}
 
 Params = t.Mapping[str, t.Any]
 
@@ -26,9 +27,10 @@ def validate(params: Params) -> None:
 
     :raises Refusal: the first of them.
     """
-    for name, minimum in _MINIMUMS.items():
-        if params[name] is not None and params[name] < minimum:
-            raise Refusal(f"`{name}` is {params[name]:g}: give {minimum:g} or more")
+    for name, (least, most) in _LIMITS.items():
+        # NaN fails every comparison.
+        if params[name] is not None and not least <= params[name] <= most:
+            raise Refusal(f"`{name}` is {params[name]:g}: give {least:g} to {most:g}")
     if not 0 <= params["memory_share"] <= 0.95:
         raise Refusal(f"`memory_share` is {params['memory_share']:g}: give 0 to 0.95: comparing needs memory, too")
     if os.geteuid() == 0 and accounts.user(params["user"]) is None:

@@ -98,20 +98,23 @@ class Measurement:
         :param xids: new Xids of the card; None where the kernel's log cannot be read.
         """
         reason = verdicts.failure(outcome, self.params["python"])
+        after = self.read_facts(card)
+        # The outcome of a card that was lost during the test has this problem already.
+        gone = None if outcome.lost else verdicts.problem_of_gone(after)
         if reason:
-            broken = verdicts.problem_of_ended(outcome)
+            broken = verdicts.problem_of_ended(outcome) or gone
             report = verdicts.not_measured(before, *reason)
             if broken:
                 report = verdicts.not_measured(before, broken["evidence"], broken["next_step"], broken["verdict"])
             # A new Xid may be the reason.
             report["notes"] = [f"Xid {xid['code']} meanwhile: {xid['text']}" for xid in xids or ()]
             return report
-        after = self.read_facts(card)
         report = verdicts.report(before, after, card_request, outcome.events, outcome.samples, xids)
         report["memory_test"], memory_problems, memory_notes = machine.memory(outcome)
         report["together"], problems, notes = machine.together(before, report["tests"], outcome)
-        later = machine.later_problem(outcome)
-        report["problems"] += [*memory_problems, *problems, *([later] if later else [])]
+        late = [found for found in (gone, machine.later_problem(outcome)) if found]
+        report["problems"] += [*memory_problems, *problems]
+        report["problems"] += late or machine.unmeasured_steps(outcome, card_request)
         report["notes"] += [*memory_notes, *notes]
         return report
 

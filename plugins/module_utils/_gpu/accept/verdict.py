@@ -11,12 +11,16 @@ load, for copies from the memory's clock and bus, for PCIe from the link under l
 
 from __future__ import annotations
 
-import statistics
+import math
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
-
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import (
+    COPY_TESTS,
+    Facts,
+    figures,
+    highest_clock,
+)
 
 # From the best to the worst. The last is an exception: a card that was not measured has not passed.
 PASSED = "passed"
@@ -36,7 +40,6 @@ JUDGED_PRODUCTS = ("matmul_bf16", "matmul_fp16")
 COPY_FLOOR = 0.85
 # 12, 24 and 52 GB/s are usual of 15.8, 31.5 and 63 GB/s (x16 of generation 3, 4 and 5).
 BUS_FLOOR = 0.75
-BUS_TESTS = ("h2d", "d2h", "h2d_d2h")
 # A rate above the ceiling means that a clock or link was read wrong.
 IMPLAUSIBLE = 1.03
 # The share of a window's samples.
@@ -45,11 +48,6 @@ HELD_BACK = 0.05
 ERROR_LIMIT = 0.02
 # fp8 has 3 bits behind the point, and cuBLAS adds its products with 14.
 ERROR_LIMITS = {"matmul_fp8": 0.1}
-# GB/s of one lane and direction, after coding: PCI-SIG's 2.5, 5 (8b/10b), 8, 16, 32 (128b/130b) and 64 GT/s.
-LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-
-THERMAL = frozenset({"hw_thermal", "sw_thermal"})
-BRAKE = frozenset({"power_brake"})
 
 LOOK = "read its message, gpu_health and the kernel's log"
 NEXT_STEPS = {
@@ -58,6 +56,22 @@ NEXT_STEPS = {
     POWER: "check the power supply and its cables: the power brake slowed the board down",
     SLOWER: "compare driver, settings and load with the day of the baseline; `baseline: renew` accepts the new figures",
 }
+# The share of samples, its verdict, its cause, and its next step where that of the verdict does not fit.
+_HELD_BACK_BY = (
+    ("thermal_share", COOLING, "held back by heat", ""),
+    ("power_brake_share", POWER, "power brake", ""),
+    # NVML: heat, the power brake, or too much power. Older cards do not say which.
+    (
+        "hw_slowdown_share",
+        POWER,
+        "slowed down by its hardware, without a reason",
+        "check the power supply, its cables and the airflow, then measure again",
+    ),
+)
+_LOW_CLOCK_STEP = (
+    "undo locked clocks (`nvidia-smi --reset-gpu-clocks --reset-memory-clocks`), then reboot;"
+    " examine a card that stays at this clock"
+)
 
 
 def dtypes_of(card: Facts) -> list[str]:
@@ -70,80 +84,6 @@ def dtypes_of(card: Facts) -> list[str]:
     return [*supported("bf16", "fp16"), "fp32", *supported("tf32", "fp8"), "fp64"]
 
 
-def figures(card: Facts, events: t.Sequence[Facts], samples: t.Sequence[Facts]) -> dict[str, Facts]:
-    """Return the figures of each test: values of its windows, samples of the card, ceiling and efficiency. Unknown values are null."""
-    found: dict[str, list[Facts]] = {}
-    for event in events:
-        if event.get("event") == "window":
-            found.setdefault(event["test"], []).append(event)
-    return {test: _figures_of(card, test, windows, samples) for test, windows in found.items()}
-
-
-def _figures_of(card: Facts, test: str, windows: t.Sequence[Facts], samples: t.Sequence[Facts]) -> Facts:
-    during = [row for row in samples if any(window["from"] <= row["at"] <= window["to"] for window in windows)]
-    values = [window["value"] for window in windows]
-    # Other guests of a host load its bus now and then: the best window is the card's. A broken link is slow in all of them.
-    value = max(values) if test in BUS_TESTS else statistics.median(values)
-    facts = {
-        "unit": windows[0]["unit"],
-        "values": [round(number, 3) for number in values],
-        "value": round(value, 3),
-        "wrong": max(window.get("wrong", 0) for window in windows),
-        "clock_mhz": _mean(during, "clock_mhz"),
-        "memory_clock_mhz": _most(during, "memory_clock_mhz"),
-        "power_w": _mean(during, "power_w"),
-        "temperature_c": _most(during, "temperature_c"),
-        "thermal_share": _share(during, THERMAL),
-        "power_brake_share": _share(during, BRAKE),
-        "reasons": sorted({reason for row in during for reason in row["reasons"] or ()}),
-        "samples": len(during),
-        "pcie_generation": _most(during, "pcie_generation"),
-        "pcie_width": _most(during, "pcie_width"),
-    }
-    ceiling = ceiling_of(card, test, facts)
-    return {
-        **facts,
-        "ceiling": None if ceiling is None else round(ceiling, 3),
-        "efficiency": None if not ceiling else round(value / ceiling, 4),
-    }
-
-
-def ceiling_of(card: Facts, test: str, facts: Facts) -> float | None:
-    """Return the highest rate that the card can reach with its clocks and links under load; None where it is not known."""
-    if test.startswith("matmul_"):
-        dtype = test.partition("_")[2]
-        capability, brand, sm = card["compute_capability"] or "", card["brand"] or "", card["compute"]["sm_count"]
-        kinds = [dtype, "fp64_tensor"] if dtype == "fp64" else [dtype]
-        peaks = [
-            ceilings.peak_tflops(capability, brand, sm, facts["clock_mhz"], kind, card["name"] or "") for kind in kinds
-        ]
-        return max((peak for peak in peaks if peak), default=None)
-    if test == "copy":
-        # On some cards the memory's clock for compute programs is lower than the highest one.
-        return ceilings.bandwidth_gb_s(facts["memory_clock_mhz"], card["memory"]["bus_width_bits"])
-    lane, width = LANE_GB_S.get(facts["pcie_generation"] or 0), facts["pcie_width"]
-    ways = 2 if test == "h2d_d2h" else 1
-    return ways * lane * width if lane and width else None
-
-
-def _known(samples: t.Sequence[Facts], key: str) -> list[float]:
-    return [row[key] for row in samples if row[key] is not None]
-
-
-def _mean(samples: t.Sequence[Facts], key: str) -> float | None:
-    values = _known(samples, key)
-    return round(statistics.fmean(values), 1) if values else None
-
-
-def _most(samples: t.Sequence[Facts], key: str) -> t.Any | None:
-    return max(_known(samples, key), default=None)
-
-
-def _share(samples: t.Sequence[Facts], reasons: frozenset[str]) -> float | None:
-    rows = [row["reasons"] for row in samples if row["reasons"] is not None]
-    return round(sum(bool(reasons.intersection(names)) for names in rows) / len(rows), 3) if rows else None
-
-
 def problem(verdict: str, test: str, evidence: str, next_step: str = "") -> Facts:
     """Return a problem, with the usual next step of its verdict unless another is given."""
     return {"verdict": verdict, "test": test, "evidence": evidence, "next_step": next_step or NEXT_STEPS[verdict]}
@@ -154,10 +94,16 @@ def judge_tests(card: Facts, tests: t.Mapping[str, Facts]) -> tuple[list[Facts],
     problems: list[Facts] = []
     notes: list[str] = []
     for test, facts in tests.items():
+        if not all(math.isfinite(value) and value > 0 for value in facts["values"]):
+            problems.append(
+                problem(HARDWARE, test, f"a window has no valid rate: {', '.join(map(str, facts['values']))}")
+            )
+            continue
         if facts["wrong"]:
             # A product counts its wrong numbers, a copy only whether it differs.
             problems.append(problem(HARDWARE, test, f"{facts['wrong']} results were not the same as before"))
         problems += _held_back(test, facts)
+        problems += _low_clock(card, test, facts, notes)
         floor = _floor(test)
         if floor is not None:
             problems += _against_ceiling(test, facts, floor, notes)
@@ -175,10 +121,21 @@ def _floor(test: str) -> float | None:
 def _held_back(test: str, facts: Facts) -> t.Iterator[Facts]:
     clock = "an unknown clock" if facts["clock_mhz"] is None else f"{facts['clock_mhz']:.0f} MHz"
     at = f"at {clock} and {_with_unit(facts['temperature_c'], 'C')}"
-    if (facts["thermal_share"] or 0) > HELD_BACK:
-        yield problem(COOLING, test, f"held back by heat in {facts['thermal_share']:.0%} of the samples, {at}")
-    if (facts["power_brake_share"] or 0) > HELD_BACK:
-        yield problem(POWER, test, f"power brake in {facts['power_brake_share']:.0%} of the samples, {at}")
+    for key, verdict, cause, next_step in _HELD_BACK_BY:
+        if (facts[key] or 0) > HELD_BACK:
+            yield problem(verdict, test, f"{cause} in {facts[key]:.0%} of the samples, {at}", next_step)
+
+
+def _low_clock(card: Facts, test: str, facts: Facts, notes: list[str]) -> t.Iterator[Facts]:
+    """Yield a problem for a clock that stays low without a reason: rates that fit it would become the baseline."""
+    key, kind, highest = highest_clock(card, test)
+    if (facts["low_clock_share"] or 0) <= HELD_BACK or (facts["efficiency"] or 0) > IMPLAUSIBLE:
+        return
+    evidence = f"at {facts[key]:g} of {highest} MHz in {facts['low_clock_share']:.0%} of the samples"
+    if (card["clocks"]["locked_mhz"] or {}).get("gpu" if kind == "sm" else kind):
+        notes.append(f"{test}: {evidence}: gpu_mode has locked this clock")
+    else:
+        yield problem(SLOWER, test, f"{evidence}, and the card names no reason", _LOW_CLOCK_STEP)
 
 
 def _with_unit(value: float | None, unit: str) -> str:
@@ -193,7 +150,7 @@ def _against_ceiling(test: str, facts: Facts, floor: float, notes: list[str]) ->
         notes.append(
             f"{test}: not judged, {facts['value']:g} is {efficiency:.0%} of the calculated ceiling: the clock or the link was read wrong"
         )
-    elif efficiency < floor:
+    elif not efficiency >= floor:
         rate = f"{facts['value']:g} of {facts['ceiling']:g} {facts['unit']}, {efficiency:.0%}"
         least = f"{floor:.0%} is the least of a healthy card, at the clock or link under load"
         yield problem(HARDWARE, test, f"{rate}; {least}")
@@ -315,6 +272,7 @@ def report(
     started = next((event for event in events if event.get("event") == "started"), {})
     problems, notes = judge_tests(before, tests)
     problems += judge_results(checksums)
+    problems += unmeasured_tests(request, events)
     more, more_notes = judge_counters(before["counters"], after["counters"], xids)
     burnt = [event for event in events if event.get("event") == "burn_in"]
     wrong = max((event["wrong"] for event in burnt), default=0)
@@ -336,13 +294,28 @@ def report(
         "window_s": request["window_s"],
         "tests": tests,
         "checksums": {test: event["sha256"] for test, event in checksums.items()},
-        "burn_in_windows": len(burnt),
+        "burn_in_windows": sum(event.get("windows", 1) for event in burnt),
         "memory_test": None,
         "together": {},
         "problems": [*problems, *more],
         "notes": [*notes, *more_notes],
         "verdict": worst([*problems, *more]),
     }
+
+
+def unmeasured_tests(request: Facts, events: t.Sequence[Facts]) -> list[Facts]:
+    """Return a problem for each requested test without all of its windows. The program gives a reason for a test that it skips."""
+    wanted = [f"matmul_{dtype}" for dtype in request["dtypes"]]
+    found = {
+        test: sum(event.get("event") == "window" and event["test"] == test for event in events)
+        for test in (*wanted, *COPY_TESTS)
+    }
+    skipped = {event["test"] for event in events if event.get("event") == "skipped"}
+    return [
+        problem(NOT_MEASURED, test, f"{count} of {request['windows']} windows were measured", LOOK)
+        for test, count in found.items()
+        if count < request["windows"] and test not in skipped
+    ]
 
 
 def identity(card: Facts) -> Facts:
@@ -372,7 +345,13 @@ def not_measured(card: Facts, evidence: str, next_step: str, verdict: str = NOT_
 
 
 # A card that was not measured has not failed either: it may be in use, or lack PyTorch.
+_ORDER = ("pass", "warn", "fail")
 STATUSES = {PASSED: "pass", SLOWER: "warn", POWER: "fail", COOLING: "fail", HARDWARE: "fail", NOT_MEASURED: "warn"}
+
+
+def status_of(problems: t.Iterable[Facts]) -> str:
+    """Return the gravest status of problems: what was not measured hides no failure."""
+    return max((STATUSES[row["verdict"]] for row in problems), key=_ORDER.index, default="pass")
 
 
 def finding(report: Facts) -> dict[str, str]:
@@ -386,7 +365,7 @@ def finding(report: Facts) -> dict[str, str]:
     ]
     return {
         "id": f"gpu_accept.{name}",
-        "status": STATUSES[report["verdict"]],
+        "status": status_of(problems),
         "evidence": f"{report['name'] or 'GPU'}, {report['verdict']}: {'; '.join(lines or measured)}",
         "remedy": "; ".join(dict.fromkeys(row["next_step"] for row in problems)),
     }
@@ -419,6 +398,14 @@ def problem_of_ended(outcome: t.Any) -> Facts | None:
     if outcome.lost:
         return problem(HARDWARE, "", f"it no longer answered under load: {outcome.lost.name}", outcome.lost.next_step)
     return None
+
+
+def problem_of_gone(after: Facts) -> Facts | None:
+    """Return the problem of a card that does not answer after its measurement: its counters are unknown, and hide what rose."""
+    error = after["problem"]
+    if not error:
+        return None
+    return problem(HARDWARE, "", f"it no longer answers after the test: {error['nvml_error']}", error["next_step"])
 
 
 def obstacle(card: Facts, pids: t.Sequence[int]) -> tuple[str, str] | None:

@@ -23,6 +23,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import links, loads, patterns, program
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import COPY_TESTS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import EVENT_REASONS
@@ -31,8 +32,8 @@ Facts = dict[str, t.Any]
 
 # Ten samples a second: gpu.md 5.3 asks for five at least, and each takes some milliseconds.
 PERIOD_S = 0.1
-# Kept lines of standard output and of standard error.
-KEPT_LINES = 20000
+# Kept events, and kept lines of standard error. The longest request has half as many events: those of a burn-in count as one for each test.
+KEPT_EVENTS = 20000
 KEPT_ERROR_LINES = 20
 # For the import of PyTorch from a cold disk by all processes at once, and for the end of a process.
 START_S, END_S = 120.0, 30.0
@@ -42,8 +43,8 @@ STEP_S = 60.0
 MEMORY_S = 300.0
 REDUCE_S = 120.0
 PAIR_S = 20.0
-# The tests of a card next to products: copy, h2d, d2h, h2d_d2h. The tests of all cards at once: a product, h2d, d2h.
-COPY_TESTS, TOGETHER = 4, 3
+# The tests of all cards at once: a product, h2d, d2h.
+TOGETHER = 3
 
 SM, MEMORY = 1, 2
 
@@ -77,6 +78,10 @@ class Outcome:
     def of(self, kind: str) -> list[Facts]:
         """Return the events of a kind."""
         return [event for event in self.events if event.get("event") == kind]
+
+    def burns_in(self) -> bool:
+        """Check that the last event is of the burn-in. Its samples are not needed."""
+        return bool(self.events) and self.events[-1].get("event") == "burn_in"
 
     def did(self, step: str) -> bool:
         """Check that a step is done."""
@@ -118,7 +123,7 @@ def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
     """Return the time limit of a step."""
     settle = loads.SETTLE_S + 1
     if step == "measure":
-        windows = request["windows"] * (len(request["dtypes"]) + COPY_TESTS)
+        windows = request["windows"] * (len(request["dtypes"]) + len(COPY_TESTS))
         return STEP_S + float(
             request["warm_up_s"] + windows * (request["window_s"] + settle) + 1.2 * request["burn_in_s"]
         )
@@ -136,11 +141,26 @@ def seconds_needed(request: t.Mapping[str, t.Any], cards: int = 1) -> float:
 def read_lines(pipe: t.IO[str], events: list[Facts]) -> None:
     """Append the events in a pipe to a list, until it is closed."""
     for line in pipe:
-        with contextlib.suppress(ValueError):
-            found = json.loads(line)
-            # A library might print a number, which is JSON, too.
-            if isinstance(found, dict) and len(events) < KEPT_LINES:
-                events.append(found)
+        # A library might print text without the end of its line.
+        begin = line.find('{"event":')
+        with contextlib.suppress(ValueError, RecursionError):
+            if begin >= 0:
+                keep_event(json.loads(line[begin:]), events)
+
+
+def keep_event(event: Facts, events: list[Facts]) -> None:
+    """Append an event to a list. A burn-in may last for days: of each test one event is kept, with the number of its windows."""
+    if event["event"] == "burn_in":
+        event["windows"] = 1
+        same = (
+            kept for kept in reversed(events) if (kept["event"], kept.get("test")) == ("burn_in", event.get("test"))
+        )
+        kept = next(same, None)
+        if kept:
+            kept.update(windows=kept["windows"] + 1, wrong=max(kept.get("wrong", 0), event.get("wrong", 0)))
+            return
+    if len(events) < KEPT_EVENTS:
+        events.append(event)
 
 
 def keep_end(pipe: t.IO[str], lines: list[str]) -> None:
@@ -229,7 +249,9 @@ def wait(nvml: Nvml, workers: t.Sequence[Worker], done: t.Callable[[Worker], boo
                 worker.end(hung=step)
                 continue
             try:
-                worker.outcome.samples.append(sample(nvml, worker.card))
+                found = sample(nvml, worker.card)
+                if not worker.outcome.burns_in():
+                    worker.outcome.samples.append(found)
             except NvmlError as error:
                 worker.end(lost=error)
         time.sleep(PERIOD_S)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -33,6 +34,8 @@ class Host:
     now: float
     tree: Tree = dataclasses.field(default_factory=Tree)
     nvml: t.Callable[[], Nvml] = Nvml
+    # Seconds of the clock that nobody sets.
+    monotonic: t.Callable[[], float] = time.monotonic
 
 
 def boot_id(tree: Tree) -> str:
@@ -46,9 +49,10 @@ def uptime_s(tree: Tree) -> float | None:
     return float(fields[0]) if fields else None
 
 
-def read_log(host: Host, unread: list[str]) -> log.Log:
+def read_log(host: Host, unread: list[str], booted: float) -> log.Log:
     """Read the kernel's log of this boot from the journal, or from dmesg where the journal has no kernel messages.
 
+    :param booted: the time of the boot in the clock of the check.
     :param unread: gets a message where neither can be read.
     """
     errors = []
@@ -59,12 +63,11 @@ def read_log(host: Host, unread: list[str]) -> log.Log:
             # A journalctl without pattern matching. Without a match it prints no error.
             rc, out, err = host.run(ALL_LINES)
         if rc == 0 or not err.strip():
-            return log.read(out)
+            return log.read(out, booted)
     errors.append(_one_line(err) or "journalctl has no kernel messages")
     rc, out, err = host.run(DMESG)
     if rc == 0 and out.strip():
-        uptime = uptime_s(host.tree)
-        return log.read(out, None if uptime is None else host.now - uptime)
+        return log.read(out, booted)
     errors.append(_one_line(err) or "dmesg has nothing")
     unread.append(
         f"the kernel's log: {'; '.join(errors)}. Read it as root, or as a member of the group systemd-journal"

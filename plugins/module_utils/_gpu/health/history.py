@@ -13,6 +13,7 @@ import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.counters import NVLINK5_FIELDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import shape
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
@@ -36,7 +37,6 @@ _COUNTERS = {
     "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
     **{f"nvlink_{name}": ("counters", "nvlink_5", name) for name in NVLINK5_FIELDS},
 }
-_KEYS = {"uuid", "name", "counters", "links", "recovery_action", "recovered_at", "boots"}
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
@@ -47,11 +47,33 @@ def parse(text: str) -> State:
     """
     if not text:
         return {}
-    state = json.loads(text)
-    gpus = state.get("gpus") if isinstance(state, dict) and state.get("version") == VERSION else None
-    if not isinstance(gpus, dict) or not all(isinstance(row, dict) and row.keys() >= _KEYS for row in gpus.values()):
+    try:
+        state = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not shape.is_state(state) or state.get("version") != VERSION:
         raise ValueError("it is not of this version")
     return dict(state)
+
+
+def at_this_clock(state: State, boot: str, now: float, booted: float) -> State:
+    """Return a state with its times in the clock of this check. The clock may have been set since, as by NTP after a boot.
+
+    A time in the future is unknown: the state is from another clock, and has no record of the boot.
+
+    :param booted: the time of this boot in the clock of this check.
+    """
+    if not state:
+        return {}
+    then = state.get("booted") if boot and state["boot"] == boot else None
+    moved = 0.0 if then is None else booted - then
+
+    def moment(time: float | None) -> float | None:
+        return None if time is None or time + moved > now else time + moved
+
+    gpus = {key: {**row, "recovered_at": moment(row["recovered_at"])} for key, row in state["gpus"].items()}
+    read_at = moment(state.get("read_at", state["time"]))
+    return {**state, "time": state["time"] + moved, "read_at": read_at, "gpus": gpus}
 
 
 def counters_of(card: Card) -> dict[str, float | None]:
@@ -85,11 +107,14 @@ def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | Non
     return more
 
 
-def recovered_at(before: State, card: Card, xids: t.Iterable[log.Xid], now: float) -> float | None:
-    """Return the time at which the driver withdrew its recovery action: by an Xid 154, or between two checks."""
+def recovered_at(before: State, card: Card, xids: t.Iterable[log.Xid], read_at: float | None) -> float | None:
+    """Return a time before which everything was over when the driver withdrew its recovery action: by an Xid 154, or between two checks.
+
+    :param read_at: when the last check read the recovery action. The reset was later: an Xid between them may be from after it.
+    """
     moments = [before.get("recovered_at")]
     if before.get("recovery_action") not in (None, "none") and health.at(card, "counters", "recovery_action") == "none":
-        moments.append(now)
+        moments.append(read_at)
     moments += [xid.time for xid in xids if xid.action == 0]
     return max((moment for moment in moments if moment is not None), default=None)
 

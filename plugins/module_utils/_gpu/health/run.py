@@ -43,15 +43,18 @@ def check(
     """
     request = request or Request()
     unread: list[str] = []
+    boot, booted = facts.boot_id(host.tree), host.now - host.monotonic()
     try:
-        before = history.parse(kept)
+        last = history.parse(kept)
     except ValueError as error:
         unread.append(f"the last check: {error}; it is left out, and the next one compares with this")
-        before = {}
-    kernel_log = facts.read_log(host, unread)
+        last = {}
+    before = history.at_this_clock(last, boot, host.now, booted)
+    kernel_log = facts.read_log(host, unread, booted)
     earliest = None if window is None else host.now - window
     xids = log.since(kernel_log.xids, earliest)
     found = cards.read(host.tree, host.nvml, unread)
+    read_at = booted + host.monotonic()
     remembered = before.get("gpus", {})
     cards.add_without_driver(found, host.tree, kernel_log.unsupported, remembered)
     if processes.sees_all(host.tree):
@@ -59,9 +62,10 @@ def check(
     cards.add_missing(found, host.tree, remembered, request.acknowledged)
     context = _Context(
         host.now,
-        facts.boot_id(host.tree),
+        boot,
         before.get("boot"),
         host.now - before.get("time", host.now),
+        before.get("read_at"),
         facts.read_pids(host.tree),
         found,
         {"problem": found.problem, "limits": limits, "ignored": request.ignored},
@@ -91,9 +95,10 @@ def check(
         "expected_count": request.expected_count,
         "unread": unread,
         "time": host.now,
-        "since": before.get("time"),
+        "since": last.get("time"),
     }
-    return result, {"version": history.VERSION, "time": host.now, "boot": context.boot, "gpus": states}
+    clocks = {"time": host.now, "read_at": read_at, "boot": boot, "booted": booted}
+    return result, {"version": history.VERSION, **clocks, "gpus": states}
 
 
 class _Context(t.NamedTuple):
@@ -103,6 +108,7 @@ class _Context(t.NamedTuple):
     boot: str
     boot_before: str | None
     seconds: float
+    read_before: float | None
     alive: frozenset[int] | None
     found: cards.Found
     of_host: Facts
@@ -132,7 +138,7 @@ def _judge(
     if context.boot_before != boot:
         # A recovery action ends with its boot, and says nothing of the Xids of this boot.
         then = {**then, "recovery_action": None, "recovered_at": None} if then else {}
-    recovered = history.recovered_at(then, card, xids, now)
+    recovered = history.recovered_at(then, card, xids, context.read_before)
     open_ones, over = history.split(xids, recovered, context.alive, card.get("processes"))
     boots = history.boots_with(then, open_ones, boot, now)
     since = history.compare(then, card, context.seconds)

@@ -25,9 +25,10 @@ _XID = re.compile(
 )
 _PROCESS = re.compile(r"pid='?(?P<pid>\d{1,9}|<unknown>|N/A)'?(?:, name=(?P<name>[^,]*))?(?:, *(?P<text>.*))?$")
 _INSTANCE = re.compile(r"GPU-I:(\d{1,9})")
-# Some drivers report Xid 79 by this text only (gpud, matcher.go).
+# Some drivers report Xid 79 by this text only: "GPU 0000:41:00.0: GPU has ..." (gpud, matcher.go), old ones "GPU at 0000:41:00.0 has ...".
 _FALLEN = re.compile(
-    r"NVRM: GPU (?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.0: GPU has fallen off the bus"
+    r"NVRM: GPU (?:at )?(?:PCI:)?(?P<address>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?:?"
+    r" (?:GPU )?has fallen off the bus"
 )
 # The text, over three lines, for a card that is dead when the driver is loaded (rm_is_supported_device of the open kernel module).
 _DEAD = re.compile(
@@ -76,6 +77,8 @@ class Xid:
     process: str | None = None
     gpu_instance: int | None = None
     text: str = ""
+    # The time in the journal, where *time* is another: in the clock of the check, which may have been set since.
+    stamped: float | None = None
 
     @property
     def action(self) -> int | None:
@@ -112,8 +115,11 @@ class Xid:
     def as_result(self) -> dict[str, t.Any]:
         """Return the keys of a module's result."""
         row = data.find(self.code)
+        facts = dataclasses.asdict(self)
+        stamped = facts.pop("stamped")
         return {
-            **dataclasses.asdict(self),
+            **facts,
+            "time": self.time if stamped is None else stamped,
             "name": row.name,
             "subsystem": row.subsystem,
             "action": row.action,
@@ -170,11 +176,12 @@ def parse(text: str, booted: float | None = None) -> list[Xid]:
 def read(text: str, booted: float | None = None) -> Log:
     """Parse the output of ``journalctl -o json``, ``journalctl -o short-iso`` or ``dmesg`` (in any of its forms), in its order.
 
-    :param booted: the time of the boot, in seconds since 1970. Without it, plain dmesg has no time.
+    :param booted: the time of the boot in the clock of the check, in seconds since 1970. Without it, plain dmesg has no time, and that of
+        the journal is by the clock of then.
     """
     found = Log()
     recent: list[str] = []
-    for line, time in _lines(text, booted):
+    for line, time, stamped in _lines(text, booted):
         sxid = sxid_log.parse_line(line, time)
         if sxid:
             found.sxids.append(sxid)
@@ -186,7 +193,7 @@ def read(text: str, booted: float | None = None) -> Log:
         if not xid and _DEAD.search(whole):
             xid, recent = parse_line(whole, time), []
         if xid:
-            found.xids.append(xid)
+            found.xids.append(dataclasses.replace(xid, stamped=stamped))
         elif _UNSUPPORTED.search(whole):
             found.unsupported.add(_address_of(_UNSUPPORTED.search(whole)))
             recent = []
@@ -197,19 +204,21 @@ def _address_of(found: re.Match[str] | None) -> str:
     return normal_address(found["address"]) if found and found["address"] else ""
 
 
-def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | None]]:
-    """Yield the lines of all messages about GPUs, each with the time of its message."""
+def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | None, float | None]]:
+    """Yield the lines of all messages about GPUs, each with the time of its message, and with the journal's where it is another."""
     for line in text.splitlines():
         # Most lines are about something else: skip the parser for them.
         if "NVRM" not in line and "SXid" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
             continue
-        message, time = _entry(line) if line.startswith("{") else (line, _time_or_none(line, booted))
+        message, time, stamped = (
+            _entry(line, booted) if line.startswith("{") else (line, _time_or_none(line, booted), None)
+        )
         for part in message.splitlines():
-            yield part, time
+            yield part, time, stamped
 
 
-def _entry(line: str) -> tuple[str, float | None]:
-    """Parse message and time of a line of ``journalctl -o json``."""
+def _entry(line: str, booted: float | None) -> tuple[str, float | None, float | None]:
+    """Parse message and times of a line of ``journalctl -o json``."""
     try:
         entry = json.loads(line)
         message = entry.get("MESSAGE") or ""
@@ -218,9 +227,16 @@ def _entry(line: str) -> tuple[str, float | None]:
             message = bytes(message).decode("utf-8", errors="replace")
     except (ValueError, TypeError, RecursionError):
         # The last line of a truncated log, or no line of journald.
-        return "", None
-    stamp = _MICROSECONDS.fullmatch(str(entry.get("__REALTIME_TIMESTAMP")))
-    return message if isinstance(message, str) else "", int(stamp[0]) / 1e6 if stamp else None
+        return "", None, None
+    stamped, uptime = (_seconds(entry.get(f"__{clock}_TIMESTAMP")) for clock in ("REALTIME", "MONOTONIC"))
+    message = message if isinstance(message, str) else ""
+    # The real time may have been set since. The kernel's own stamp of a message drifts from the monotonic clock; journald's does not.
+    return (message, stamped, None) if booted is None or uptime is None else (message, booted + uptime, stamped)
+
+
+def _seconds(microseconds: t.Any) -> float | None:
+    found = _MICROSECONDS.fullmatch(str(microseconds))
+    return int(found[0]) / 1e6 if found else None
 
 
 def _time_or_none(line: str, booted: float | None) -> float | None:

@@ -53,7 +53,7 @@ def test_a_directory_that_others_may_write_is_refused(accept: Run, machine: Any,
 def test_impossible_request_is_refused(accept: Run, machine: Any):
     result = accept(windows=0)
 
-    assert (result["failed"], result["msg"]) == (True, "`windows` is 0: give 1 or more. Nothing was measured.")
+    assert (result["failed"], result["msg"]) == (True, "`windows` is 0: give 1 to 1000. Nothing was measured.")
 
 
 def test_unknown_gpu_is_refused_with_the_gpus_of_the_host(accept: Run, machine: Any):

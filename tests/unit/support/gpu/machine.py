@@ -15,17 +15,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 
 from tests.unit.support.gpu.cards import ADDRESS, card
 
-NOW = 1_000_000.0
+NOW, UPTIME = 1_000_000.0, 3600.0
 OTHER = "0000:c1:00.0"
 JOURNAL = "journalctl"
 
 
-def entry(message: str, time: float = NOW - 60) -> str:
-    return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6))}) + "\n"
+def entry(message: str, time: float = NOW - 60, uptime: float | None = None) -> str:
+    """Return an entry of the journal. With *uptime* it has the monotonic time of a real one, too."""
+    monotonic = {} if uptime is None else {"__MONOTONIC_TIMESTAMP": str(int(uptime * 1e6))}
+    return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(int(time * 1e6)), **monotonic}) + "\n"
 
 
-def xid(code: int, text: str = "", address: str = ADDRESS, time: float = NOW - 60) -> str:
-    return entry(f"NVRM: Xid (PCI:{address.partition('.')[0]}): {code}, {text}", time)
+def xid(code: int, text: str = "", address: str = ADDRESS, time: float = NOW - 60, uptime: float | None = None) -> str:
+    return entry(f"NVRM: Xid (PCI:{address.partition('.')[0]}): {code}, {text}", time, uptime)
 
 
 class Driver:
@@ -88,9 +90,14 @@ class Machine:
     def reboot(self, number: int) -> None:
         self.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
 
-    def check(self, now: float = NOW, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def check(
+        self, now: float = NOW, uptime: float | None = None, took: float = 0, **options: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         nvml: Callable[[], Any] = lambda: Driver(self.cards, self.error)  # noqa: E731
-        return run.check(facts.Host(self.run, now, Tree(str(self.root)), nvml), **options)
+        # The clock goes right unless *uptime* says otherwise.
+        passed = UPTIME + now - NOW if uptime is None else uptime
+        ticks = iter((passed, passed + took))
+        return run.check(facts.Host(self.run, now, Tree(str(self.root)), nvml, lambda: next(ticks)), **options)
 
     def log(self, *lines: str) -> None:
         self.answers[JOURNAL] = (0, "".join([entry("Linux version 6.12"), *lines]), "")

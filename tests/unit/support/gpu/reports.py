@@ -35,6 +35,7 @@ def card(**changes: Any) -> Facts:
         "memory": {"bus_width_bits": 6016},
         "pcie": {"max_generation": 5, "max_width": 16},
         "power": {"enforced_limit_w": 700, "default_limit_w": 700},
+        "clocks": {"max_mhz": {"sm": 1980, "memory": 3201}, "locked_mhz": None},
         "modes": {"mig": {"current": False}, "compute_mode": "default"},
         "counters": copy.deepcopy(COUNTERS),
         "problem": None,

@@ -120,6 +120,15 @@ def test_slow_card_of_a_fleet_is_named():
     assert "those of the others" in problems[0]["next_step"]
 
 
+def test_rate_that_is_no_number_is_slower():
+    nan = report("c", {"copy": float("nan")})
+
+    assert [row["test"] for row in compare.against_baseline(nan, kept(), "keep")[0]] == ["copy"]
+    problems = compare.fleet([report("a"), report("b"), nan])
+    assert [(row["host"], row["verdict"], row["test"]) for row in problems] == [("c", "slower", "copy")]
+    assert compare.fleet([{**nan, "host": host} for host in "abc"]) == []
+
+
 def test_hot_card_of_a_fleet_is_named():
     problems = compare.fleet([report("a"), report("b"), report("c", temperature_c=72)])
 

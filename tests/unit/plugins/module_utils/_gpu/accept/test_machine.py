@@ -66,6 +66,7 @@ def test_a_healthy_machine_passes_with_any_number_of_gpus(count: int) -> None:
         ({"wrong": 1}, "hardware", "GPU 1 (GPU-1) to GPU 0 (GPU-0): the copy differs from its source"),
         ({"gb_s": 200.0}, "hardware", "200 of 477 GB/s, 42%; 60% is the least"),
         ({"gb_s": 300.0}, "slower", "GPU 1 to 0: 300 GB/s, 400 is the median"),
+        ({"gb_s": float("nan")}, "hardware", "nan of 477 GB/s"),
         ({"peer_access": False, "gb_s": 30.0}, "hardware", "NVLink is active, and CUDA gives no access"),
     ],
 )
@@ -74,6 +75,24 @@ def test_slower_pair_is_named(other: Facts, verdict: str, evidence: str) -> None
 
     assert found["verdict"] == verdict
     assert evidence in found["problems"][0]["evidence"]
+
+
+def test_very_slow_pcie_pair_is_named() -> None:
+    found = links(
+        [gpu(index, links=0) for index in range(2)], pairs(2, **{"0-1": {"gb_s": 0.4}, "1-0": {"gb_s": 20.0}})
+    )
+
+    assert [row["evidence"] for row in found["problems"]] == [
+        "GPU 0 (GPU-0) to GPU 1 (GPU-1): 0.4 of 63 GB/s, 0.6%; 10% is the least"
+    ]
+    assert machine.findings(found)[0]["status"] == "warn"
+
+
+def test_unmeasured_pairs_do_not_pass() -> None:
+    found = links([gpu(0), gpu(1)], outcome({"event": "did", "step": "pairs"}))
+
+    assert (found["verdict"], machine.findings(found)[0]["status"]) == ("not_measured", "warn")
+    assert found["problems"][0]["evidence"] == "0 of 2 copies were measured"
 
 
 def test_pcie_pair_without_access_is_no_problem() -> None:
@@ -161,6 +180,7 @@ ALONE: Facts = {"matmul_bf16": {"value": 780.0}, "h2d": {"value": 54.0}}
         ({"matmul_bf16": 690.0}, ["slower"], 0),
         ({"matmul_bf16": 600.0}, ["hardware", "slower"], 0),
         ({"h2d": 25.0}, [], 1),
+        ({"matmul_bf16": float("nan")}, ["hardware", "slower"], 0),
     ],
 )
 def test_card_slower_with_all_loaded_is_reported(values: dict[str, float], verdicts: list[str], notes: int) -> None:
@@ -196,6 +216,17 @@ def test_program_that_fails_later_is_a_problem(ended: Outcome, evidence: str) ->
 
     assert found is not None and found["verdict"] == "hardware"
     assert evidence in found["evidence"]
+
+
+def test_step_without_figures_is_not_measured() -> None:
+    done = outcome({"event": "did", "step": "memory"}, {"event": "did", "step": "together"})
+
+    found = machine.unmeasured_steps(done, {"memory_share": 0.9})
+    assert [(row["verdict"], row["test"]) for row in found] == [
+        ("not_measured", "memory"),
+        ("not_measured", "all GPUs together"),
+    ]
+    assert machine.unmeasured_steps(outcome(), {"memory_share": 0}) == []
 
 
 def test_finished_program_is_no_problem() -> None:

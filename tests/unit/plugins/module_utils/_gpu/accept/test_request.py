@@ -24,16 +24,25 @@ PARAMS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ({"windows": 0}, "`windows` is 0: give 1 or more"),
-        ({"window_s": 0.1}, "`window_s` is 0.1: give 0.5 or more"),
-        ({"warm_up_s": -1}, "`warm_up_s` is -1: give 0 or more"),
-        ({"minutes": -1}, "`minutes` is -1: give 0 or more"),
+        ({"windows": 0}, "`windows` is 0: give 1 to 1000"),
+        ({"windows": 1001}, "`windows` is 1001: give 1 to 1000"),
+        ({"window_s": 0.1}, "`window_s` is 0.1: give 0.5 to 3600"),
+        ({"warm_up_s": -1}, "`warm_up_s` is -1: give 0 to 3600"),
+        ({"minutes": -1}, "`minutes` is -1: give 0 to 10080"),
+        ({"memory_share": float("nan")}, "`memory_share` is nan: give 0 to 0.95"),
         ({"memory_share": 1}, "`memory_share` is 1: give 0 to 0.95"),
     ],
 )
 def test_impossible_numbers_are_refused(params: dict[str, Any], text: str):
     with pytest.raises(Refusal, match=text):
         request.validate({**PARAMS, **params})
+
+
+@pytest.mark.parametrize("name", ["windows", "window_s", "warm_up_s", "minutes"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_endless_times_are_refused(name: str, value: float):
+    with pytest.raises(Refusal, match=f"`{name}` is {value}: give "):
+        request.validate({**PARAMS, name: value})
 
 
 def test_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -178,6 +178,22 @@ def test_rising_counter_is_a_problem(accept: Run, machine: Any, monkeypatch: pyt
     assert [row["evidence"] for row in only(accept())["problems"]] == ["ecc_errors.volatile.uncorrected rose by 1"]
 
 
+@pytest.mark.parametrize("before", ["", "def measure(line): sys.exit(4)"])
+def test_card_lost_right_after_the_test_fails(accept: Run, machine: Any, monkeypatch: pytest.MonkeyPatch, before: str):
+    plain = workers.measure
+
+    def measure(*arguments: Any, **options: Any) -> Any:
+        outcome = plain(*arguments, **options)
+        machine.lose(gpu=0)
+        return outcome
+
+    monkeypatch.setattr(workers, "measure", measure)
+    gpu = only(accept(before=before))
+
+    assert gpu["verdict"] == "hardware"
+    assert [row["evidence"] for row in gpu["problems"]] == ["it no longer answers after the test: GPU_IS_LOST"]
+
+
 # Not measured
 
 

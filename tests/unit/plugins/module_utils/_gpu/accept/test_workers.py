@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers
@@ -62,6 +64,47 @@ def test_events_and_samples_come_from_one_clock(tmp_path: Path, monkeypatch: pyt
     # Python would write a byte code for what it imports; the GPU is chosen by its UUID, since indices differ between CUDA and NVML.
     assert record["uuid"] == uuid
     assert record["wanted"]["limit_s"] == workers.seconds_needed(REQUEST)
+
+
+def lines(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the events that are kept of these lines."""
+    found: list[dict[str, Any]] = []
+    workers.read_lines(io.StringIO("".join(json.dumps(event) + "\n" for event in events)), found)
+    return found
+
+
+def test_long_burn_in_is_kept_as_one_event_for_each_test():
+    burnt = [
+        {"event": "burn_in", "test": f"test {number % 3}", "wrong": 0} for number in range(workers.KEPT_EVENTS + 2)
+    ]
+    # A copy counts only whether its own window is wrong.
+    burnt[-4]["wrong"] = 1
+    outcome = workers.Outcome(events=lines({"event": "started"}, *burnt, {"event": "did", "step": "measure"}))
+
+    assert outcome.did("measure")
+    assert sum(event["windows"] for event in outcome.of("burn_in")) == len(burnt)
+    assert [event["wrong"] for event in outcome.of("burn_in")].count(1) == 1
+    assert len(outcome.events) == 5
+
+
+def test_event_after_the_text_of_a_library_is_read():
+    found: list[dict[str, Any]] = []
+    text = 'Loading 100%{"event": "started"}\n{"a": 1}\n5\n{"event": \n{"event": "done"}\n'
+    workers.read_lines(io.StringIO(text), found)
+
+    assert found == [{"event": "started"}, {"event": "done"}]
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("burn_in", 0), ("window", 3)])
+def test_samples_of_the_burn_in_are_left_out(monkeypatch: pytest.MonkeyPatch, kind: str, kept: int):
+    monkeypatch.setattr(workers, "PERIOD_S", 0)
+    monkeypatch.setattr(workers, "sample", lambda _nvml, _card: {})
+    outcome = workers.Outcome(events=[{"event": kind}])
+    worker: Any = SimpleNamespace(outcome=outcome, card=None, runs=lambda: True)
+    done = iter([False] * 3 + [True])
+    workers.wait(cast("Nvml", None), [worker], lambda _worker: next(done), "measure", 60.0)
+
+    assert len(outcome.samples) == kept
 
 
 def test_unknown_value_is_null_in_a_sample():

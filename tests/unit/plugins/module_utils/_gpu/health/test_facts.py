@@ -35,6 +35,14 @@ def test_dmesg_is_read_where_the_journal_is_empty(machine: Machine, journal: tup
     assert result["gpus"][0]["xids"][0]["time"] == NOW - 600
 
 
+def test_dmesg_has_the_times_of_its_own_clock(machine: Machine) -> None:
+    """The uptime counts suspended time, and dmesg does not."""
+    machine.answers[JOURNAL] = (127, "", "")
+    machine.answers["dmesg"] = (0, "[ 3000.000000] NVRM: Xid (PCI:0000:41:00): 109, Ch 00000008\n", "")
+    machine.write("/proc/uptime", "90000.00 1.00\n")
+    assert machine.check(window=900)[0]["verdict"] == "RESET_GPU"
+
+
 @pytest.mark.parametrize(("rc", "error"), [(1, ""), (0, "")])
 def test_journal_without_lines_of_the_driver_counts_as_read(machine: Machine, rc: int, error: str) -> None:
     machine.run = lambda command: (  # type: ignore[method-assign]

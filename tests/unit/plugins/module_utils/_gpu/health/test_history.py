@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -125,8 +126,51 @@ def test_state_is_read_as_it_was_written() -> None:
     assert history.parse("") == {}
 
 
+def state(gpu: Any = None, **changes: Any) -> str:
+    """Return the text of a state with these changes of its GPU, or of itself."""
+    row = {**kept(), "seen": True, "absent_in": {}, "events": {}, "pages": [], **(gpu or {})}
+    return json.dumps(
+        {"version": history.VERSION, "time": NOW, "boot": "one", "gpus": {"0000:41:00.0": row}, **changes}
+    )
+
+
+def test_state_of_an_earlier_or_later_version_is_read() -> None:
+    early = {name: value for name, value in kept().items() if name not in ("seen", "absent_in", "events", "pages")}
+    assert history.parse(state(gpus={"0000:41:00.0": early}))["time"] == NOW
+    full = {"events": {"one": [[94, NOW, None, ""]]}, "pages": [[NOW, 3]], "boots": {"119": {"one": NOW}}, "later": 1}
+    assert history.parse(state(full, booted=1.0, read_at=NOW))["booted"] == 1.0
+
+
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"version": 99, "gpus": {}}', '{"version": 1}', "null", '{"version": 1, "gpus": {"a": 5}}']
+    "text",
+    [
+        "{",
+        "[]",
+        '{"version": 99, "gpus": {}}',
+        '{"version": 1}',
+        "null",
+        '{"version": 1, "gpus": {"a": 5}}',
+        "[" * 100_000,
+        state(time=None),
+        state(time="x"),
+        state(time=math.nan),
+        state(time=10**400),
+        state(boot=5),
+        state(booted="x"),
+        state({"uuid": 5}),
+        state({"counters": None}),
+        state({"counters": {"pcie_replays": "5"}}),
+        state({"links": None}),
+        state({"links": [None]}),
+        state({"recovered_at": "x"}),
+        state({"boots": None}),
+        state({"boots": {"x": {"one": NOW}}}),
+        state({"events": []}),
+        state({"events": {"one": [[94, NOW]]}}),
+        state({"absent_in": {"one": None}}),
+        state({"pages": [5]}),
+    ],
+    ids=range(25),
 )
 def test_damaged_state_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):

@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NvmlError
 
 from tests.unit.support.gpu.cards import ADDRESS, UUID, card
-from tests.unit.support.gpu.machine import NOW, OTHER, Machine, entry, fail, whats, xid
+from tests.unit.support.gpu.machine import NOW, OTHER, UPTIME, Machine, entry, fail, whats, xid
 
 
 @pytest.fixture
@@ -284,6 +284,94 @@ def test_gpu_reset_between_two_checks_is_healthy(machine: Machine) -> None:
     assert third["verdict"] == "PASS"
     machine.log(xid(119, time=NOW - 60), xid(119, time=NOW + 1300))
     assert machine.check(NOW + 1800, kept=json.dumps(state))[0]["verdict"] == "RESET_GPU"
+
+
+def asks(machine: Machine, action: str, *arguments: Any, **options: Any) -> tuple[str, str]:
+    """Check a card with this recovery action; return the verdict, and the state for the next check."""
+    machine.cards = [card(counters__recovery_action=action)]
+    result, state = machine.check(*arguments, **options)
+    return result["verdict"], json.dumps(state)
+
+
+def test_xid_between_reset_and_check_counts(machine: Machine) -> None:
+    _verdict, kept = asks(machine, "reset")
+    machine.log(xid(119, time=NOW + 500), xid(48, time=NOW + 550))
+    verdict, kept = asks(machine, "none", NOW + 600, kept=kept)
+    assert verdict == "RESET_GPU"
+    # An Xid 154 names the moment.
+    machine.log(
+        xid(119, time=NOW + 500), xid(154, "GPU recovery action changed from 0x1 (a) to 0x0 (None)", time=NOW + 560)
+    )
+    assert asks(machine, "none", NOW + 1200, kept=kept)[0] == "PASS"
+
+
+def test_xid_that_the_check_itself_caused_is_over_after_a_reset(machine: Machine) -> None:
+    _verdict, kept = asks(machine, "reset", took=50)
+    machine.log(xid(119, time=NOW + 45))
+    assert asks(machine, "none", NOW + 600, kept=kept)[0] == "PASS"
+
+
+# --- The clock is set ---
+
+
+YEAR = 365 * 86400.0
+
+
+def test_xid_after_the_clock_was_set_back_counts(machine: Machine) -> None:
+    _verdict, kept = asks(machine, "reset", NOW + YEAR, 60)
+    verdict, kept = asks(machine, "none", NOW + YEAR + 60, 120, kept=kept)
+    assert verdict == "PASS"
+    machine.log(xid(119, time=NOW + 600, uptime=700))
+    assert asks(machine, "none", NOW + 660, 760, kept=kept)[0] == "RESET_GPU"
+
+
+@pytest.mark.parametrize("step", [-YEAR, -7200, 7200, YEAR])
+def test_recovered_gpu_stays_healthy_when_the_clock_is_set(machine: Machine, step: float) -> None:
+    machine.log(xid(119, time=NOW - 60, uptime=40))
+    _verdict, kept = asks(machine, "reset", NOW, 100)
+    verdict, kept = asks(machine, "none", NOW + step + 600, 700, kept=kept)
+    assert verdict == "PASS"
+    assert asks(machine, "none", NOW + step + 1200, 1300, kept=kept)[0] == "PASS"
+
+
+@pytest.mark.parametrize("step", [-YEAR, YEAR])
+def test_counters_are_compared_when_the_clock_is_set(machine: Machine, step: float) -> None:
+    machine.cards = [card(counters__pcie__replays=5000)]
+    _result, state = machine.check()
+    machine.cards = [card(counters__pcie__replays=5400)]
+    result, _state = machine.check(NOW + step, 4200, kept=json.dumps(state))
+    since = result["gpus"][0]["since_last_look"]
+    assert (since["seconds"], since["pcie_replays"], result["since"]) == (600, 400, NOW)
+
+
+def test_window_and_time_of_an_xid_stamped_by_another_clock(machine: Machine) -> None:
+    machine.log(xid(79, time=NOW - 10 * 86400, uptime=UPTIME - 60))
+    result, _state = machine.check(window=86400)
+    assert (result["verdict"], result["gpus"][0]["xids"][0]["time"]) == ("REBOOT", NOW - 10 * 86400)
+    machine.log(xid(109, time=NOW - 60, uptime=UPTIME - 3000))
+    assert machine.check(window=600)[0]["verdict"] == "PASS"
+
+
+def old(kept: str, **changes: Any) -> str:
+    """Return the state as it was before it had the time of the boot."""
+    state = json.loads(kept)
+    return json.dumps({name: value for name, value in state.items() if name not in ("booted", "read_at")} | changes)
+
+
+def test_gpu_that_recovered_before_an_update_stays_healthy(machine: Machine) -> None:
+    machine.log(xid(119, time=NOW - 60, uptime=UPTIME - 60))
+    verdict, kept = asks(machine, "reset")
+    verdict, kept = asks(machine, "none", NOW + 600, kept=old(kept))
+    assert verdict == "PASS"
+    for number in (1200, 1800):
+        verdict, kept = asks(machine, "none", NOW + number, kept=old(kept))
+        assert verdict == "PASS"
+
+
+def test_old_state_from_the_future_hides_no_xid(machine: Machine) -> None:
+    _verdict, kept = asks(machine, "reset", NOW + YEAR, 60)
+    machine.log(xid(119, time=NOW, uptime=100))
+    assert asks(machine, "none", NOW + 60, 160, kept=old(kept))[0] == "RESET_GPU"
 
 
 def test_recovery_action_ends_with_its_boot(machine: Machine) -> None:

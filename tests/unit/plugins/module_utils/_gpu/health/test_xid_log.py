@@ -45,6 +45,7 @@ def entry(message: Any, time: float = NOON) -> str:
             Xid(119, "0010:9b:00", None, 2024380, "nvidia-smi", None, "Timeout after 6s of waiting, twice"),
         ),
         ("NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.", Xid(79, "0000:18:00", text="GPU has fallen off the bus")),
+        ("NVRM: GPU at 0000:41:00.0 has fallen off the bus.", Xid(79, "0000:41:00", text="GPU has fallen off the bus")),
         ("NVRM: GPU 18:00.0: GPU has fallen off the bus.", Xid(79, "0000:18:00", text="GPU has fallen off the bus")),
     ],
 )  # fmt: skip
@@ -57,6 +58,7 @@ def test_every_shape_of_an_xid_is_read(line: str, expected: Xid) -> None:
     [
         "NVRM: Xid (invalid): some error",
         "NVRM: Xid (PCI:0000:66:00): abc, pid=2280636",
+        "NVRM: GPU at PCI:0000:41:00: GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15",
         "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05",
         "usb 1-1: Xid (PCI:0000:41:00): 79, no",
         "",
