@@ -114,9 +114,7 @@ GEMMA3 = {
     "vocab_size": 262144,
     "max_position_embeddings": 32768,
     "sliding_window": 512,
-    "layer_types": [
-        "full_attention" if number % 6 == 5 else "sliding_attention" for number in range(26)
-    ],
+    "layer_types": ["full_attention" if number % 6 == 5 else "sliding_attention" for number in range(26)],
     "tie_word_embeddings": True,
 }
 BERT = {
