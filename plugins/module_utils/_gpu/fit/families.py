@@ -139,7 +139,9 @@ _FIXED = {
     "attn_logit_softcapping": (None,),
     "is_decoder": (False, None),
 }
-_SHAPES = re.compile(r"(size|dim|layer|head|expert|^num_|^n_|latent|rank|window|state|conv|quant|group|kv|chunk|mlp|vision|audio|text)")
+_SHAPES = re.compile(
+    r"(size|dim|layer|head|expert|^num_|^n_|latent|rank|window|state|conv|quant|group|kv|chunk|mlp|vision|audio|text)"
+)
 
 
 class Model(t.NamedTuple):
@@ -153,7 +155,7 @@ class Model(t.NamedTuple):
     kv_heads: int
     head_dim: int
     vocabulary: int
-    windows: tuple[t.Optional[int], ...]
+    windows: tuple[int | None, ...]
     positions: int = 0
     types: int = 0
     image: int = 0
@@ -184,7 +186,9 @@ def read(config: t.Any) -> Model:
     :raises Refusal: it is none, or of a shape that no family describes.
     """
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise Refusal("`model` is no configuration of a model (`model_type` is missing): give the config.json of Hugging Face")
+        raise Refusal(
+            "`model` is no configuration of a model (`model_type` is missing): give the config.json of Hugging Face"
+        )
     name = config["model_type"]
     if name not in FAMILIES:
         raise Refusal(
@@ -196,16 +200,22 @@ def read(config: t.Any) -> Model:
     unknown = _unknown(name, family, given)
     sizes = {new: _whole(given[old], old) for old, new in family.fields.items() if old in given}
     sizes.setdefault("inner", 4 * sizes.get("width", 0))
-    missing = [old for old, new in family.fields.items() if new not in sizes and new not in ("kv_heads", "head_dim", "types")]
+    missing = [
+        old for old, new in family.fields.items() if new not in sizes and new not in ("kv_heads", "head_dim", "types")
+    ]
     if missing:
         raise Refusal(f"`model` has no {missing[0]}: give the whole config.json of the model")
     sizes.setdefault("kv_heads", sizes["heads"])
     if "head_dim" not in sizes:
         if sizes["width"] % sizes["heads"]:
-            raise Refusal(f"`model`: its width {sizes['width']} is no multiple of its {sizes['heads']} heads: give `head_dim`")
+            raise Refusal(
+                f"`model`: its width {sizes['width']} is no multiple of its {sizes['heads']} heads: give `head_dim`"
+            )
         sizes["head_dim"] = sizes["width"] // sizes["heads"]
     if sizes["heads"] % sizes["kv_heads"]:
-        raise Refusal(f"`model`: {sizes['heads']} heads are no multiple of {sizes['kv_heads']} key and value heads: correct it")
+        raise Refusal(
+            f"`model`: {sizes['heads']} heads are no multiple of {sizes['kv_heads']} key and value heads: correct it"
+        )
     sizes.setdefault("vocabulary", 0)
     return Model(
         family=name,
@@ -236,7 +246,9 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
     """
     for field, allowed in _FIXED.items():
         if field in given and given[field] not in allowed:
-            raise Refusal(f"`model`: {field} is {given[field]!r}, another shape of {name}: give a Python entry point, which is traced")
+            raise Refusal(
+                f"`model`: {field} is {given[field]!r}, another shape of {name}: give a Python entry point, which is traced"
+            )
     unknown = [
         field for field in given if field not in family.fields and field not in _READ and not _HARMLESS.match(field)
     ]
@@ -249,7 +261,7 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
     return tuple(sorted(field for field in unknown if given[field] is not False))
 
 
-def _windows(name: str, given: Config, layers: int) -> tuple[t.Optional[int], ...]:
+def _windows(name: str, given: Config, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer."""
     window = given.get("sliding_window")
     if name == "qwen2" and not given.get("use_sliding_window"):
@@ -260,7 +272,9 @@ def _windows(name: str, given: Config, layers: int) -> tuple[t.Optional[int], ..
             raise Refusal(f"`model`: layer_types has to name the kind of each of its {layers} layers: correct it")
         other = sorted({str(kind) for kind in kinds} - {"full_attention", "sliding_attention"})
         if other:
-            raise Refusal(f"`model`: the kind of layer {other[0]} is unknown: give a Python entry point, which is traced")
+            raise Refusal(
+                f"`model`: the kind of layer {other[0]} is unknown: give a Python entry point, which is traced"
+            )
         if "sliding_attention" in kinds and window is None:
             raise Refusal("`model`: layers with a sliding window, and no sliding_window: give it")
         return tuple(_whole(window, "sliding_window") if kind == "sliding_attention" else None for kind in kinds)
@@ -269,7 +283,10 @@ def _windows(name: str, given: Config, layers: int) -> tuple[t.Optional[int], ..
     size = _whole(window, "sliding_window")
     pattern = given.get("sliding_window_pattern", 6 if name == "gemma3_text" else None)
     if pattern is not None:
-        return tuple(None if number % _whole(pattern, "sliding_window_pattern") == pattern - 1 else size for number in range(1, layers + 1))
+        return tuple(
+            None if number % _whole(pattern, "sliding_window_pattern") == pattern - 1 else size
+            for number in range(1, layers + 1)
+        )
     return (size,) * layers
 
 

@@ -144,13 +144,26 @@ def _training(request: Request) -> dict[str, float]:
     mask = request.batch * request.sequence**2 if windowed(request, model) else 0
     gathered = 2.0 * element * count["linear"] / model.layers if request.sharing == "fsdp" else 0.0
     # The embedding's gradient is added to that of the head, out of place, when both are one weight.
-    tied = 2.0 * model.vocabulary * model.width * trained if model.tied and model.vocabulary and not request.adapters else 0.0
+    tied = (
+        2.0 * model.vocabulary * model.width * trained
+        if model.tied and model.vocabulary and not request.adapters
+        else 0.0
+    )
     again = 1.5 * one if request.checkpointing else one
     first_layer = gradients / model.layers
     phases = [
-        {**fixed, "activations": kept + last + mask + (0 if request.checkpointing else copies), "workspace": head + gathered},
+        {
+            **fixed,
+            "activations": kept + last + mask + (0 if request.checkpointing else copies),
+            "workspace": head + gathered,
+        },
         {**fixed, "activations": kept + last + copies + mask, "workspace": 0.65 * one + gathered},
-        {**fixed, "gradients": gradients - first_layer, "activations": boundary / model.layers + again + mask, "workspace": gathered},
+        {
+            **fixed,
+            "gradients": gradients - first_layer,
+            "activations": boundary / model.layers + again + mask,
+            "workspace": gathered,
+        },
         {**fixed, "gradients": gradients, "workspace": tied + gathered},
         {**fixed, "gradients": gradients, "workspace": trainable * trained * temporary * share["optimizer"]},
     ]
@@ -213,7 +226,11 @@ def _net(request: Request) -> dict[str, float]:
     gradients = float(net.parameters * weight)
     phases = [
         {**fixed, "activations": kept + copies, "workspace": 0.01 * kept},
-        {**fixed, "gradients": gradients, "workspace": net.parameters * weight * temporary + net.largest * steps * element},
+        {
+            **fixed,
+            "gradients": gradients,
+            "workspace": net.parameters * weight * temporary + net.largest * steps * element,
+        },
     ]
     if request.sharing == "ddp":
         phases = [{**phase, "workspace": phase["workspace"] + gradients} for phase in phases]

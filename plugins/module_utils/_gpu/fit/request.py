@@ -46,8 +46,8 @@ class Request(t.NamedTuple):
     sharing: str = "none"
     lora_rank: int = 16
     lora_targets: str = "attention"
-    model: t.Optional[families.Model] = None
-    net: t.Optional[nets.Net] = None
+    model: families.Model | None = None
+    net: nets.Net | None = None
     recurrent: bool = False
 
     @property
@@ -143,7 +143,9 @@ def _check(request: Request) -> Request:
     if request.new_tokens and (request.trains or model is None or not model.traits.generates):
         raise Refusal("`new_tokens` is only for inference with a model that generates: remove it")
     if request.adapters and (model is None or not model.traits.gated):
-        raise Refusal("`task`: adapters of LoRA are known for families of Llama only: train all weights, or give a Python entry point")
+        raise Refusal(
+            "`task`: adapters of LoRA are known for families of Llama only: train all weights, or give a Python entry point"
+        )
     if request.checkpointing and (not request.trains or model is None):
         raise Refusal("`checkpointing` is only for training a model with layers of attention: remove it")
     if request.gpus == 1 and request.sharing != "none":
@@ -153,7 +155,11 @@ def _check(request: Request) -> Request:
     if request.sharing in ("fsdp", "tensor") and model is None:
         raise Refusal(f"`sharing` {request.sharing} is known for models with layers of attention only: set ddp")
     if request.sharing == "fsdp" and model and request.gpus > model.layers:
-        raise Refusal(f"`gpus` is {request.gpus}, more shards than the {model.layers} layers of the model: set {model.layers} or fewer")
+        raise Refusal(
+            f"`gpus` is {request.gpus}, more shards than the {model.layers} layers of the model: set {model.layers} or fewer"
+        )
     if request.sharing == "tensor" and model and (model.kv_heads % request.gpus or model.heads % request.gpus):
-        raise Refusal(f"`gpus` is {request.gpus}: the {model.kv_heads} key and value heads of the model cannot be divided by it")
+        raise Refusal(
+            f"`gpus` is {request.gpus}: the {model.kv_heads} key and value heads of the model cannot be divided by it"
+        )
     return request

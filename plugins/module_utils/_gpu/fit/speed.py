@@ -67,7 +67,7 @@ class Speed(t.NamedTuple):
     rate_high: float
     unit: str
     decides: str
-    joules: t.Optional[float]
+    joules: float | None
 
 
 def _attention(request: Request, model: families.Model, tokens: int) -> float:
@@ -144,7 +144,7 @@ def _net(request: Request) -> Work:
     return Work(operations * MATRIX / CONVOLUTION, 0.0, moved, host, items, unit)
 
 
-def predict(request: Request, rates: Rates, power_w: t.Optional[float] = None) -> Speed:
+def predict(request: Request, rates: Rates, power_w: float | None = None) -> Speed:
     """Return the speed on a card."""
     work = measure(request)
     tensor = rates.tf32 if request.dtype == "fp32" else rates.bf16
