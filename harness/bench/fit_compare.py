@@ -68,8 +68,7 @@ def others(job: request.Request) -> dict[str, float]:
     element = 4 if job.dtype == "fp32" else 2
     found = {"accelerate": float(count * element * (4 if job.trains else 1))}
     if job.net and not job.recurrent and job.trains:
-        # Inputs of batch norms are outputs of convolutions, and there are as many outputs of activations.
-        found["Dettmers"] = float(job.net.saved * element * job.batch)
+        found["Dettmers"] = 2.0 * job.net.outputs * element * job.batch
     if job.model and not job.trains:
         cache = families.cache_bytes(job.model, job.sequence + job.new_tokens, 2) * job.batch if job.new_tokens else 0
         found["hf-mem"] = float(count * element + cache)
@@ -126,15 +125,18 @@ def percent(value: float) -> str:
 
 def table(found: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of the table of all configurations."""
-    yield "| configuration | tensors, GiB | measured | error | process, GiB (interval) | measured | error | step, ms | measured | error | others: tensors, GiB |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    titles = ["configuration", "tensors, GiB", "measured", "error", "process, GiB (interval)", "measured", "error"]
+    titles += ["step, ms", "measured", "error", "other rules: tensors, GiB"]
+    yield f"| {' | '.join(titles)} |"
+    yield "|---" * len(titles) + "|"
     for row in found:
         other = ", ".join(f"{name} {size / GIB:.2f}" for name, size in row.others.items())
         inside = "" if row.inside else " **outside**"
+        step = f"{row.speed.step_s * 1000:.1f} | {row.step_s * 1000:.1f} | {percent(row.speed_error)}"
         yield (
             f"| `{row.name}` | {row.need.tensors / GIB:.2f} | {row.allocated / GIB:.2f} | {percent(row.tensors_error)} "
             f"| {row.need.total / GIB:.2f} ({row.need.low / GIB:.2f} to {row.need.high / GIB:.2f}){inside} | {row.process / GIB:.2f} "
-            f"| {percent(row.process_error)} | {row.speed.step_s * 1000:.1f} | {row.step_s * 1000:.1f} | {percent(row.speed_error)} | {other} |"
+            f"| {percent(row.process_error)} | {step} | {other} |"
         )
 
 
@@ -147,11 +149,16 @@ def summary(found: list[Row]) -> Iterator[str]:
 
     yield f"allocator's peak: {spread(row.tensors_error for row in found)}"
     yield f"process: {spread(row.process_error for row in found)}; in the interval: {sum(row.inside for row in found)} of {len(found)}"
-    yield f"time of a step: {spread(row.speed_error for row in found)}; in the interval: {sum(row.speed.low_s <= row.step_s <= row.speed.high_s for row in found)} of {len(found)}"
+    timely = sum(row.speed.low_s <= row.step_s <= row.speed.high_s for row in found)
+    yield f"time of a step: {spread(row.speed_error for row in found)}; in the interval: {timely} of {len(found)}"
     energies = [row for row in found if row.joules and row.speed.joules and not row.generates]
     yield f"energy of a step, without generation: {spread(row.speed.joules / row.joules - 1 for row in energies)}"  # type: ignore[operator]
     right, unsure, wrong = verdicts(found)
     yield f"verdicts on all cards: {right} right, {unsure} tight, {wrong} wrong"
+    context = memory.CONTEXT_MIB[1] * memory.MIB
+    pairs = [(row, card.bytes) for row in found for card in cards.CARDS]
+    right = sum((row.need.tensors + context <= size) == (row.allocated + context <= size) for row, size in pairs)
+    yield f"by tensors and context alone, never tight: {right} of {len(pairs)} right"
     for name in ("accelerate", "Dettmers", "hf-mem"):
         yield f"{name}: {spread(row.others[name] / row.allocated - 1 for row in found if name in row.others)}"
 

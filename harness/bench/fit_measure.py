@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import datetime
 import importlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -140,7 +141,7 @@ def timed(device: Device, card: Card, step: Callable[[], Any], seconds: float) -
         step()
         times.append(device.synchronize())
     after = card.energy_j()
-    steps = [last - first for first, last in zip(times, times[1:], strict=False)]
+    steps = [last - first for first, last in itertools.pairwise(times)]
     return {
         "steps": len(steps),
         "step_s": statistics.median(steps),

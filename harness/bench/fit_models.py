@@ -107,7 +107,7 @@ def make_torchvision(torch: Any, case: Case, dtype: Any) -> Built:
 def make_lstm(torch: Any, config: dict[str, int]) -> Any:
     """Build an LSTM with a classifier of its last step."""
 
-    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Model(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.lstm = torch.nn.LSTM(
@@ -143,7 +143,7 @@ def add_adapters(torch: Any, built: Built, case: Case) -> None:
 def make_adapter(torch: Any, linear: Any, rank: int) -> Any:
     """Wrap a linear layer as peft does: adapters in fp32."""
 
-    class Adapter(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Adapter(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.base = linear

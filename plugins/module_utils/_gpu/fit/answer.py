@@ -36,7 +36,7 @@ def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
         value = tests.get(test, {}).get("value") if isinstance(tests.get(test, {}), dict) else None
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
             found[name] = float(value)
-    rates = card.rates()._replace(**found)
+    rates = speed.Rates(**{**card.rates()._asdict(), **found})
     return rates._replace(basis="baseline" if {"bf16", "copy"} <= set(found) else "sheet")
 
 

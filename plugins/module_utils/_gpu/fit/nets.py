@@ -40,7 +40,8 @@ class Net(t.NamedTuple):
     """A network without attention, for one item: an image, or a series of one step.
 
     *saved* are elements that the backward pass needs, *indices* those of eight bytes, *largest* the biggest input and output of one
-    layer together, *flops* of the forward pass, *moved* elements that layers without matrix products read and write.
+    layer together, *flops* of the forward pass, *moved* elements that layers without matrix products read and write, *outputs*
+    elements that convolutions write.
     """
 
     parameters: int
@@ -50,6 +51,7 @@ class Net(t.NamedTuple):
     flops: int
     moved: int
     kernels: int
+    outputs: int = 0
 
 
 class _Counter:
@@ -57,7 +59,7 @@ class _Counter:
 
     def __init__(self, image: int) -> None:
         self.side, self.channels = image, 3
-        self.parameters = self.indices = self.flops = self.moved = self.kernels = self.largest = 0
+        self.parameters = self.indices = self.flops = self.moved = self.kernels = self.largest = self.outputs = 0
         self.saved = 3 * image * image
 
     def size(self) -> int:
@@ -73,6 +75,7 @@ class _Counter:
         self.flops += 2 * weights * self.side * self.side
         self.channels = channels
         self.largest = max(self.largest, before + self.size())
+        self.outputs += self.size()
         self.kernels += 1
 
     def normalize(self, saves: int = 2) -> None:
@@ -100,8 +103,15 @@ class _Counter:
     def net(self) -> Net:
         """Return the sums."""
         return Net(
-            self.parameters, self.saved, self.indices, self.largest, self.flops, self.moved, self.kernels
-        )  # fmt: skip
+            self.parameters,
+            self.saved,
+            self.indices,
+            self.largest,
+            self.flops,
+            self.moved,
+            self.kernels,
+            self.outputs,
+        )
 
 
 def resnet(name: str, image: int) -> Net:

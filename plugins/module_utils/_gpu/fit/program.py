@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--baseline", help="gpu_accept's baseline of the card: its real rates")
     options.add_argument("--python", default="", help="an interpreter with PyTorch, to trace FILE.py:FUNCTION")
+    options.add_argument("--user", default="nobody", help="who runs the code of FILE.py where root starts this program")
     options.add_argument("--compare", metavar="JOBS", help="a file of JSON with a list of jobs: rank cards for them")
     options.add_argument("--by", choices=compare.BY, default="speed", help="what ranks cards whose memory is enough")
     options.add_argument("--prices", help='a file of JSON: {"currency": "EUR", "prices": {"RTX 4090": 1800}}')
@@ -75,7 +76,7 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
     """
     names = chosen.card or ([] if chosen.compare else list(DEFAULT_CARDS))
     cards = compare.known([] if "all" in names else names)
-    fit = run.Fit(chosen.python, "nobody")
+    fit = run.Fit(chosen.python, chosen.user)
     baseline = run.read_json(chosen.baseline, "baseline") if chosen.baseline else None
     if chosen.baseline and len(cards) != 1:
         raise Refusal("`baseline` is of one card: name it with `card`")

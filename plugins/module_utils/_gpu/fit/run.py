@@ -17,6 +17,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.car
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request, parse
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
+if t.TYPE_CHECKING:
+    from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import host
+
 TRACE_S = 300
 FILE_LIMIT = 4 * 2**20
 _TRACE = f"{bundle.PACKAGE}._gpu.fit.trace"
@@ -77,6 +80,11 @@ class Fit:
         if "torchvision" in given and given["torchvision"] not in nets.NAMES and self.python:
             return self._traced(given, {"torchvision": given["torchvision"]}, cards, baseline, available)
         return answer.estimate(parse(described(given, model)), cards, baseline=baseline, available=available)
+
+    def on_host(self, job: t.Mapping[str, t.Any], found: t.Sequence[host.HostCard]) -> answer.Answer:
+        """Return the answer for the cards of a host, with their own memory and rates."""
+        answers = [self.estimate(job, [row.card], row.baseline, row.memory_bytes) for row in found]
+        return {**answers[0], "cards": [card for found_answer in answers for card in found_answer["cards"]]}
 
     def _traced(
         self,

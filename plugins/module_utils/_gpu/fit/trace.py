@@ -66,8 +66,11 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(request["dtype"], torch.float32)
     trains = request["task"] == "train"
     with fake.FakeTensorMode(allow_non_fake_inputs=True):
+        # Tensors without memory cannot be converted, so the model is built in its type.
+        torch.set_default_dtype(dtype)
         model, inputs_of = load(request)
-        model = model.to(dtype).train(trains)
+        torch.set_default_dtype(torch.float32)
+        model.train(trains)
         inputs = inputs_of(request["batch"]) if inputs_of else make_inputs(torch, request, dtype)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         optimizer = make_optimizer(torch, request["optimizer"], weights) if trains else None
@@ -88,11 +91,11 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
         counter = flops.FlopCounterMode(display=False)
         with counter, torch.no_grad():
             forward()
+        # The tracked step has the state of the optimizer from its beginning.
+        step()
         memory = tracker.MemTracker()
         memory.track_external(*[part for part in (model, optimizer) if part is not None])
         with memory:
-            step()
-            # The second step has the state of the optimizer from its beginning.
             step()
     snapshot = next(iter(memory.get_tracker_snapshot("peak").values()))
     parts = {str(getattr(name, "name", name)).lower(): int(size) for name, size in snapshot.items()}
