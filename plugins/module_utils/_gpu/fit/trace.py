@@ -98,7 +98,8 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
         with memory:
             step()
     snapshot = next(iter(memory.get_tracker_snapshot("peak").values()))
-    parts = {str(getattr(name, "name", name)).lower(): int(size) for name, size in snapshot.items()}
+    parts = {str(getattr(name, "value", name)).lower(): int(size) for name, size in snapshot.items()}
+    parts.pop("total", None)
     return {
         "parts": parts,
         "parameters": sum(weight.numel() for weight in model.parameters()),
