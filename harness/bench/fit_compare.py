@@ -82,13 +82,13 @@ def rows(figures: dict[str, Any]) -> Iterator[Row]:
         found["bf16_tflops"], found["tf32_tflops"], found["fp32_tflops"], found["copy_gb_s"], "baseline"
     )
     for case in figures["cases"]:
-        asked, measured = case["request"], case["measured"]
+        given, measured = case["request"], case["measured"]
         if "rate" not in measured:
             continue
-        job = request.parse(asked)
+        job = request.parse(given)
         yield Row(
-            asked["name"],
-            asked["split"],
+            given["name"],
+            given["split"],
             bool(job.new_tokens),
             memory.estimate(job, "formula"),
             measured["allocated"],

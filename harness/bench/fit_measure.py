@@ -256,11 +256,11 @@ def rates(torch: Any, _case: fit_cases.Case, options: dict[str, Any]) -> dict[st
         ("fp32", torch.float32, False),
     ):
         torch.backends.cuda.matmul.allow_tf32 = tf32
-        left, right = (torch.randn(side, side, device=device.name, dtype=dtype) for _number in range(2))
+        first, second = (torch.randn(side, side, device=device.name, dtype=dtype) for _number in range(2))
 
-        def product(left: Any = left, right: Any = right) -> None:
+        def product(first: Any = first, second: Any = second) -> None:
             for _number in range(5):
-                left @ right
+                first @ second
 
         product()
         step = timed(device, card, product, options["seconds"] / 2)
@@ -393,12 +393,12 @@ def main(arguments: list[str] | None = None) -> int:
     for case in fit_cases.divided():
         if chosen.only and case["name"] not in chosen.only:
             continue
-        left = chosen.limit - (time.monotonic() - begun)
-        if left < 5:
+        remaining = chosen.limit - (time.monotonic() - begun)
+        if remaining < 5:
             result["not_run"].append(case["name"])
             continue
         request = fit_cases.tiny(case) if chosen.tiny else case
-        found = run_child(measure, request, options, min(CASE_LIMIT_S, left - 1))
+        found = run_child(measure, request, options, min(CASE_LIMIT_S, remaining - 1))
         result["cases"].append({"request": request, "measured": found})
         print(report(case["name"], found), flush=True)
         save()

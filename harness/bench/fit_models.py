@@ -79,12 +79,12 @@ def make_model(torch: Any, case: Case, dtype: Any) -> Built:
         model = loads.gpt2(torch, vocabulary=config["vocab_size"], length=config["n_positions"], **sizes)
         return Built(model.to(dtype), "loads.py, as transformers is missing")
     transformers: Any = importlib.import_module("transformers")
-    made = transformers.AutoConfig.for_model(family, **config)
+    shape = transformers.AutoConfig.for_model(family, **config)
     kinds = {"bert": "AutoModelForMaskedLM", "vit": "AutoModelForImageClassification"}
     kind = getattr(transformers, kinds.get(family, "AutoModelForCausalLM"))
     if family == "vit":
-        made.num_labels = 1000
-    model = kind.from_config(made, dtype=dtype, attn_implementation="sdpa")
+        shape.num_labels = 1000
+    model = kind.from_config(shape, dtype=dtype, attn_implementation="sdpa")
     return Built(model, f"transformers {transformers.__version__}")
 
 

@@ -160,14 +160,14 @@ CARDS: tuple[Card, ...] = (
 
 def _plain(name: str) -> str:
     """Return a name as one compares it: NVML's and the table's differ in the maker and in spaces."""
-    words = name.lower()
+    plain = name.lower()
     for dropped in ("nvidia", "geforce", "tesla", "quadro", "generation", "-"):
-        words = words.replace(dropped, " ")
-    return "".join(words.split())
+        plain = plain.replace(dropped, " ")
+    return "".join(plain.split())
 
 
 BY_NAME = {_plain(card.name): card for card in CARDS}
-# What NVML and people call cards whose names in the table have more words.
+# What NVML and people call cards whose names in the table have more plain.
 for _alias, _name in {
     "H100 80GB HBM3": "H100 SXM5 80 GB",
     "H100": "H100 SXM5 80 GB",

@@ -173,6 +173,6 @@ def together(first: Request, second: Request, card: Card) -> dict[str, t.Any]:
     }
 
 
-def known(names: t.Sequence[str]) -> list[Card]:
+def choose(names: t.Sequence[str]) -> list[Card]:
     """Return the cards of names; all cards of the table for none."""
     return [find(name) for name in names] if names else list(CARDS)

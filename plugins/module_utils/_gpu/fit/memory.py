@@ -133,12 +133,12 @@ def _training(request: Request) -> dict[str, float]:
     fixed = _parts(weights=weights, optimizer=trainable * trained * states * share["optimizer"])
     gradients = trainable * trained * share["gradients"]
     tokens = request.tokens
-    one = layer_bytes(request, model) * tokens * share["activations"]
+    layer = layer_bytes(request, model) * tokens * share["activations"]
     # Under autocast each weight has a copy in bf16 until the backward pass has used it.
     copies = 2.0 * count["linear"] * share["weights"] if request.dtype == "amp" and model.experts == 1 else 0.0
     residual = 4 if request.dtype in ("fp32", "amp") else 2
     boundary = model.layers * tokens * model.width * residual
-    kept = boundary if request.checkpointing else model.layers * one
+    kept = boundary if request.checkpointing else model.layers * layer
     last = tokens * model.width * (8 if element == 2 else 10)
     head = _head(request, model, tokens)
     mask = request.batch * request.sequence**2 if windowed(request, model) else 0
@@ -149,7 +149,7 @@ def _training(request: Request) -> dict[str, float]:
         if model.tied and model.vocabulary and not request.adapters
         else 0.0
     )
-    again = 1.5 * one if request.checkpointing else one
+    again = 1.5 * layer if request.checkpointing else layer
     first_layer = gradients / model.layers
     phases = [
         {
@@ -157,7 +157,7 @@ def _training(request: Request) -> dict[str, float]:
             "activations": kept + last + mask + (0 if request.checkpointing else copies),
             "workspace": head + gathered,
         },
-        {**fixed, "activations": kept + last + copies + mask, "workspace": 0.65 * one + gathered},
+        {**fixed, "activations": kept + last + copies + mask, "workspace": 0.65 * layer + gathered},
         {
             **fixed,
             "gradients": gradients - first_layer,

@@ -75,7 +75,7 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
     :raises Refusal: it cannot be given.
     """
     names = chosen.card or ([] if chosen.compare else list(DEFAULT_CARDS))
-    cards = compare.known([] if "all" in names else names)
+    cards = compare.choose([] if "all" in names else names)
     fit = run.Fit(chosen.python, chosen.user)
     baseline = run.read_json(chosen.baseline, "baseline") if chosen.baseline else None
     if chosen.baseline and len(cards) != 1:
@@ -108,7 +108,7 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
         requests.append((parsed, compare.weight(job)))
     priced = compare.prices(run.read_json(chosen.prices, "prices")) if chosen.prices else None
     ranks = compare.rank(requests, chosen.by, cards, priced)
-    best = compare.known([ranks[0]["card"]])
+    best = compare.choose([ranks[0]["card"]])
     details = [fit.estimate({key: value for key, value in job.items() if key != "count"}, best) for job in jobs]
     pairs = []
     if len(requests) > 1:

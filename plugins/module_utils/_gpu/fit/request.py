@@ -36,7 +36,7 @@ class Request(t.NamedTuple):
     name: str
     task: str
     batch: int
-    dtype: str
+    dtype: str = "bf16"
     sequence: int = 0
     image: int = 0
     new_tokens: int = 0
@@ -80,10 +80,10 @@ def parse(given: t.Mapping[str, t.Any]) -> Request:
 
     :raises Refusal: it cannot be estimated.
     """
-    known = {"name", "config", "torchvision", "model", *Request._fields} - {"net", "recurrent"}
-    other = sorted(set(given) - known - {"split", "count"})
+    options = {"name", "config", "torchvision", "model", *Request._fields} - {"net", "recurrent"}
+    other = sorted(set(given) - options - {"split", "count"})
     if other:
-        raise Refusal(f"`{other[0]}` is no option of a job: the nearest are {families.nearest(other[0], known)}")
+        raise Refusal(f"`{other[0]}` is no option of a job: the nearest are {families.nearest(other[0], options)}")
     values: dict[str, t.Any] = {"name": str(given.get("name") or given.get("torchvision") or "job")}
     for field, choices in (
         ("task", TASKS),

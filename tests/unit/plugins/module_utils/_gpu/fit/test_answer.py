@@ -24,10 +24,10 @@ H100, OLD = cards.find("H100"), cards.find("GTX 1080 Ti")
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(cards.CARDS), st.sampled_from(("resnet18", "resnet50", "vit_b_16")), st.booleans())
 def test_the_largest_batch_fits_and_the_next_does_not(card: cards.Card, name: str, trains: bool) -> None:
-    asked = job(torchvision=name, task="train" if trains else "infer", dtype="amp")
-    batch = answer.largest_batch(asked, memory.estimate, card.bytes)
-    assert batch == 0 or memory.estimate(asked._replace(batch=batch)).high <= card.bytes
-    assert memory.estimate(asked._replace(batch=batch + 1)).high > card.bytes
+    request = job(torchvision=name, task="train" if trains else "infer", dtype="amp")
+    batch = answer.largest_batch(request, memory.estimate, card.bytes)
+    assert batch == 0 or memory.estimate(request._replace(batch=batch)).high <= card.bytes
+    assert memory.estimate(request._replace(batch=batch + 1)).high > card.bytes
 
 
 def test_verdicts() -> None:
@@ -68,8 +68,8 @@ def test_the_answer_says_what_it_is_based_on() -> None:
 
 
 def test_a_faster_card_is_never_slower() -> None:
-    for asked in (job(), job(torchvision="resnet50"), job(task="infer", new_tokens=8)):
-        slow, fast = (speed.predict(asked, cards.find(name).rates()) for name in ("RTX 3060", "H100"))
+    for request in (job(), job(torchvision="resnet50"), job(task="infer", new_tokens=8)):
+        slow, fast = (speed.predict(request, cards.find(name).rates()) for name in ("RTX 3060", "H100"))
         assert slow.step_s >= fast.step_s
 
 

@@ -116,7 +116,7 @@ def test_an_unknown_field_is_kept_for_the_interval() -> None:
     [
         ([], "is no configuration"),
         ({}, "`model_type` is missing"),
-        ({"model_type": "lama"}, "known are .*llama"),
+        ({"model_type": "llama9"}, "known are .*llama"),
         ({**LLAMA, "num_memory_heads": 4}, "num_memory_heads may change the shape"),
         ({**LLAMA, "quantization_config": {"bits": 4}}, "quantization_config may change the shape"),
         ({**LLAMA, "hidden_size": "2048"}, "hidden_size is '2048'"),

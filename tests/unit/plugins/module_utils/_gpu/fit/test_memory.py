@@ -115,10 +115,10 @@ def test_ddp_needs_more_than_one_gpu() -> None:
 
 
 def test_an_unknown_field_widens_the_interval() -> None:
-    known = memory.estimate(job())
-    unknown = memory.estimate(job(config={**LLAMA, "mystery": True}))
-    assert unknown.total == known.total
-    assert unknown.low < known.low and unknown.high > known.high
+    plain = memory.estimate(job())
+    unplain = memory.estimate(job(config={**LLAMA, "mystery": True}))
+    assert unknown.total == plain.total
+    assert unknown.low < plain.low and unknown.high > plain.high
 
 
 def measured(split: str) -> list[tuple[request.Request, dict[str, Any]]]:

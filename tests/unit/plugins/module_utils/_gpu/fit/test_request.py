@@ -55,5 +55,5 @@ def test_patches_are_the_tokens_of_an_image() -> None:
 
 
 def test_defaults() -> None:
-    asked_for_little = job(config=LLAMA)
-    assert (asked_for_little.task, asked_for_little.batch, asked_for_little.optimizer) == ("train", 1, "adamw")
+    smallest = job(config=LLAMA)
+    assert (smallest.task, smallest.batch, smallest.optimizer) == ("train", 1, "adamw")
