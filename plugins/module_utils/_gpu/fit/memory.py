@@ -26,7 +26,7 @@ ALLOCATOR = (0.04, 0.21, 0.65)
 CONTEXT_MIB = (350, 720, 820)
 WORKSPACE_MIB = 34
 # How far tensors may be from the formula, by what it is based on; each unknown field of a configuration adds a part.
-WIDTH = {"formula": 0.10, "table": 0.08, "traced": 0.06}
+WIDTH = {"formula": 0.10, "table": 0.08, "traced": 0.15}
 UNKNOWN_FIELD = 0.15
 
 
@@ -43,17 +43,31 @@ class Memory(t.NamedTuple):
 def estimate(request: Request, basis: str = "formula") -> Memory:
     """Return the memory of one GPU."""
     if request.net is not None:
-        parts = _net(request)
+        phases = _net(request)
     elif request.trains:
-        parts = _training(request)
+        phases = _training(request)
     else:
-        parts = _inference(request)
-    parts["workspace"] += WORKSPACE_MIB * MIB
-    return enclose(request, parts, basis)
+        phases = [_inference(request)]
+    for phase in phases:
+        phase["workspace"] += WORKSPACE_MIB * MIB
+    return enclose(request, phases, basis)
 
 
-def enclose(request: Request, parts: dict[str, float], basis: str) -> Memory:
-    """Add the allocator and the context, and the interval."""
+def enclose(request: Request, phases: t.Sequence[dict[str, float]], basis: str) -> Memory:
+    """Return the highest of the phases, with the allocator, the context and the interval.
+
+    Each end of the interval is the highest of its own, so that none falls where another phase becomes the highest.
+    """
+    found = [_enclose(request, phase, basis) for phase in phases]
+    highest = max(found, key=lambda phase: phase.total)
+    return highest._replace(
+        low=max(phase.low for phase in found),
+        high=max(phase.high for phase in found),
+        tensors=max(phase.tensors for phase in found),
+    )
+
+
+def _enclose(request: Request, parts: dict[str, float], basis: str) -> Memory:
     whole = {name: math.ceil(parts.get(name, 0)) for name in PARTS}
     tensors = sum(whole.values())
     passing = whole["activations"] + whole["workspace"] + whole["kv_cache"] + whole["gradients"]
@@ -62,17 +76,13 @@ def enclose(request: Request, parts: dict[str, float], basis: str) -> Memory:
     width = WIDTH[basis] + UNKNOWN_FIELD * len(request.model.unknown if request.model else ())
     # What is known exactly, weights and the state of optimizers, is as sure as the allocator's rounding.
     unsure = whole["activations"] + whole["workspace"]
-    low = tensors - width * unsure - 0.01 * tensors + ALLOCATOR[0] * passing + CONTEXT_MIB[0] * MIB
+    low = tensors - min(width, 0.9) * unsure - 0.01 * tensors + ALLOCATOR[0] * passing + CONTEXT_MIB[0] * MIB
     high = tensors + width * unsure + 0.01 * tensors + ALLOCATOR[2] * passing + CONTEXT_MIB[2] * MIB
-    return Memory(whole, sum(whole.values()), math.floor(low), math.ceil(high), tensors)
+    return Memory(whole, sum(whole.values()), max(0, math.floor(low)), math.ceil(high), tensors)
 
 
 def _parts(**given: float) -> dict[str, float]:
     return {**dict.fromkeys(PARTS, 0.0), **given}
-
-
-def _highest(phases: t.Iterable[dict[str, float]]) -> dict[str, float]:
-    return max(phases, key=lambda phase: sum(phase.values()))
 
 
 def adapter_parameters(request: Request, model: families.Model) -> int:
@@ -121,7 +131,7 @@ def layer_bytes(request: Request, model: families.Model) -> float:
     return saved.width * model.width + attention + saved.inner * model.inner + 16
 
 
-def _training(request: Request) -> dict[str, float]:
+def _training(request: Request) -> list[dict[str, float]]:
     model = t.cast(families.Model, request.model)
     count, share = families.parameters(model), _shares(request)
     element = 4 if request.dtype in ("fp32", "amp") else 2
@@ -170,7 +180,7 @@ def _training(request: Request) -> dict[str, float]:
     if request.sharing == "ddp":
         # Buckets of the all-reduce hold the gradients once more.
         phases = [{**phase, "workspace": phase.get("workspace", 0) + gradients} for phase in phases]
-    return _highest([{**_parts(), **phase} for phase in phases])
+    return [{**_parts(), **phase} for phase in phases]
 
 
 def _head(request: Request, model: families.Model, tokens: int) -> float:
@@ -210,13 +220,13 @@ def _inference(request: Request) -> dict[str, float]:
     return _parts(weights=weights, kv_cache=cache, activations=layer, workspace=logits)
 
 
-def _net(request: Request) -> dict[str, float]:
+def _net(request: Request) -> list[dict[str, float]]:
     net, steps = t.cast(t.Any, request.net), request.tokens if request.recurrent else request.batch
     element = request.element
     if not request.trains:
         weights = net.parameters * (4 if request.dtype == "amp" else element)
         largest = net.largest * steps * element
-        return _parts(weights=weights, activations=largest + net.largest * 0.25 * steps * element)
+        return [_parts(weights=weights, activations=largest + net.largest * 0.25 * steps * element)]
     # In bf16 the weights are, too; under autocast they are in fp32, with a copy.
     weight = 4 if request.dtype in ("fp32", "amp") else 2
     states, temporary = OPTIMIZERS[request.optimizer]
@@ -234,4 +244,4 @@ def _net(request: Request) -> dict[str, float]:
     ]
     if request.sharing == "ddp":
         phases = [{**phase, "workspace": phase["workspace"] + gradients} for phase in phases]
-    return _highest([{**_parts(), **phase} for phase in phases])
+    return [{**_parts(), **phase} for phase in phases]

@@ -118,7 +118,7 @@ class Fit:
                 more = per_item[name] * (sized.batch - request.batch)
                 parts[_TRACED.get(name, "workspace")] += max(0.0, size + more)
             parts["workspace"] += memory.WORKSPACE_MIB * memory.MIB
-            return memory.enclose(sized, parts, "traced")
+            return memory.enclose(sized, [parts], "traced")
 
         activations = per_item.get("activation", 0.0)
         net = nets.Net(
@@ -157,6 +157,10 @@ class Fit:
         if found.get("failed") == "no_torch":
             raise Refusal(
                 f"`python`: {self.python} has no PyTorch: name an interpreter that has it, or give a config.json"
+            )
+        if found.get("failed") == "recurrent":
+            raise Refusal(
+                "`model` has recurrent layers, whose memory on a GPU a trace does not see: give an LSTM as a file (docs/gpu_fit.md)"
             )
         if "failed" in found:
             raise Refusal(f"`model` could not be traced: {found['message']}: correct the entry point")

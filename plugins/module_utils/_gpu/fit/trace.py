@@ -58,6 +58,16 @@ def largest(output: t.Any, torch: t.Any) -> t.Any:
     return sum(largest(value, torch) for value in values)
 
 
+def without_dropout_of_attention(torch: t.Any) -> None:
+    """Have attention save what it saves on a GPU: with dropout, a processor calculates the whole square of scores."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def attend(*arguments: t.Any, **options: t.Any) -> t.Any:
+        return attention(*arguments[:4], **{**options, "dropout_p": 0.0})
+
+    torch.nn.functional.scaled_dot_product_attention = attend
+
+
 def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
     """Run a step on shapes, and return the memory of its peak by part, and its operations."""
     fake: t.Any = importlib.import_module("torch._subclasses.fake_tensor")
@@ -72,6 +82,10 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
         torch.set_default_dtype(torch.float32)
         model.train(trains)
         inputs = inputs_of(request["batch"]) if inputs_of else make_inputs(torch, request, dtype)
+        if any(isinstance(module, torch.nn.RNNBase) for module in model.modules()):
+            # cuDNN holds several times what the layers of a processor save.
+            return {"failed": "recurrent", "message": ""}
+        without_dropout_of_attention(torch)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         optimizer = make_optimizer(torch, request["optimizer"], weights) if trains else None
 

@@ -76,7 +76,7 @@ def test_a_count_below_one_is_refused() -> None:
 
 
 def test_two_jobs_on_one_card() -> None:
-    large = job(batch=2)
+    large = job(batch=8)
     assert compare.together(large, large, cards.find("H200"))["fits"] == "yes"
     small = compare.together(large, large, cards.find("RTX 3090"))
     assert small["fits"] == "no" and "one after the other" in small["advice"]

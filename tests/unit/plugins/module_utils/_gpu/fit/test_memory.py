@@ -116,9 +116,9 @@ def test_ddp_needs_more_than_one_gpu() -> None:
 
 def test_an_unknown_field_widens_the_interval() -> None:
     plain = memory.estimate(job())
-    unplain = memory.estimate(job(config={**LLAMA, "mystery": True}))
-    assert unknown.total == plain.total
-    assert unknown.low < plain.low and unknown.high > plain.high
+    wider = memory.estimate(job(config={**LLAMA, "mystery": True}))
+    assert wider.total == plain.total
+    assert wider.low < plain.low and wider.high > plain.high
 
 
 def measured(split: str) -> list[tuple[request.Request, dict[str, Any]]]:

@@ -137,6 +137,7 @@ def test_a_traced_model(tmp_path: Path) -> None:
     [
         ('{"failed": "no_torch", "message": ""}', "has no PyTorch"),
         ('{"failed": "entry", "message": "KeyError: x"}', "KeyError: x: correct the entry point"),
+        ('{"failed": "recurrent", "message": ""}', "has recurrent layers"),
         ("Segmentation fault", "`model` could not be traced"),
         ("", "`model` could not be traced"),
     ],
