@@ -65,6 +65,7 @@ WRITERS = {
     ),
     **dict.fromkeys(("_bare_metal/backup.py", "_bare_metal/apply.py"), "a live system, where only root logs in"),
     **dict.fromkeys(("_core/acl.py", "_storage/directories.py"), "descriptors, not paths"),
+    "_gpu/fit/program.py": NAMED,
     "_core/atomic.py": "for its callers; the name of what is unfinished is new and its own",
     "_backup/placement.py": "descriptors of a directory that only root writes",
     **dict.fromkeys(

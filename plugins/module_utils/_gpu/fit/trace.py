@@ -50,12 +50,12 @@ def make_optimizer(torch: t.Any, name: str, weights: t.Any) -> t.Any:
     return torch.optim.SGD(weights, lr=0.1, momentum=0.0 if name == "sgd_plain" else 0.9)
 
 
-def largest(output: t.Any, torch: t.Any) -> t.Any:
+def loss_of(output: t.Any, torch: t.Any) -> t.Any:
     """Return the sum of all floating point tensors of an output: a loss whose backward pass reaches each of them."""
     if isinstance(output, torch.Tensor):
         return output.float().sum() if output.is_floating_point() else 0
     values = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
-    return sum(largest(value, torch) for value in values)
+    return sum(loss_of(value, torch) for value in values)
 
 
 def without_dropout_of_attention(torch: t.Any) -> None:
@@ -98,7 +98,7 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
                 with torch.no_grad():
                     forward()
                 return
-            largest(forward(), torch).backward()
+            loss_of(forward(), torch).backward()
             optimizer.step()
             optimizer.zero_grad()
 

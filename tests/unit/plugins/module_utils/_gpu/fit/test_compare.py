@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, cards, compare, page
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 from tests.unit.support.gpu_fit import job
@@ -80,15 +80,3 @@ def test_two_jobs_on_one_card() -> None:
     assert compare.together(large, large, cards.find("H200"))["fits"] == "yes"
     small = compare.together(large, large, cards.find("RTX 3090"))
     assert small["fits"] == "no" and "one after the other" in small["advice"]
-
-
-def test_the_page_needs_nothing_else_and_escapes_names() -> None:
-    rows = compare.rank([(job(name="<b>", torchvision="resnet18"), 1.0)], "speed")
-    text = page.page({"by": "speed", "ranks": rows, "jobs": []})
-    assert "<svg" in text and "</html>" in text
-    assert "src=" not in text and "<script" not in text and "@import" not in text
-
-
-def test_names_of_jobs_are_escaped() -> None:
-    found = answer.estimate(job(name="<b>", torchvision="resnet18"), [cards.find("L4")])
-    assert "&lt;b&gt;" in page.page({"jobs": [found]}) and "<b>" not in page.page({"jobs": [found]})

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 from tests.unit.support.gpu_fit import GPT2, LLAMA
@@ -57,26 +57,6 @@ MISTRAL = {
 )
 def test_parameters_are_those_of_transformers(config: dict[str, Any], parameters: int) -> None:
     assert families.parameters(families.read(config))["total"] == parameters
-
-
-# Of torchvision 0.26.
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("resnet18", 11_689_512),
-        ("resnet50", 25_557_032),
-        ("resnext50_32x4d", 25_028_904),
-        ("wide_resnet50_2", 68_883_240),
-        ("vgg16", 138_357_544),
-        ("vgg16_bn", 138_365_992),
-    ],
-)
-def test_parameters_are_those_of_torchvision(name: str, parameters: int) -> None:
-    assert nets.net(name, 224).parameters == parameters
-
-
-def test_parameters_of_vit_are_those_of_torchvision() -> None:
-    assert families.parameters(nets.transformer("vit_b_16", 224))["total"] == 86_567_656
 
 
 def test_kv_cache_with_grouped_queries() -> None:
@@ -132,8 +112,3 @@ def test_an_unknown_field_is_kept_for_the_interval() -> None:
 def test_a_configuration_is_refused(config: Any, message: str) -> None:
     with pytest.raises(Refusal, match=message):
         families.read(config)
-
-
-def test_an_lstm_names_its_missing_size() -> None:
-    with pytest.raises(Refusal, match="hidden_size of the LSTM is None"):
-        nets.lstm({"model_type": "lstm", "input_size": 4})

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, program, run
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import program
 
 from tests.unit.support.gpu_fit import LLAMA
 
@@ -101,64 +98,6 @@ def test_a_link_to_a_model_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
     (tmp_path / "link.json").symlink_to(config)
     status, _output, error = shown(capsys, tmp_path / "link.json")
     assert status == 2 and "cannot be read" in error
-
-
-def interpreter(folder: Path, output: str) -> str:
-    """Return a program in place of Python with PyTorch: it prints a result."""
-    path = folder / "python"
-    path.write_text(f"#!/bin/sh\ncat <<'END'\n{output}\nEND\n")
-    path.chmod(0o755)
-    return str(path)
-
-
-def fit(python: str) -> run.Fit:
-    return run.Fit(python, getpass.getuser())
-
-
-TRACED = {
-    "torch": "2",
-    "parts": {"parameter": 4000, "activation": 8000, "temp": 50},
-    "parameters": 1000,
-    "flops": 10**9,
-    "layers": 5,
-}
-
-
-def test_a_traced_model(tmp_path: Path) -> None:
-    python = interpreter(tmp_path, json.dumps(TRACED))
-    found = fit(python).estimate({"model": "model.py:build", "batch": 2, "image": 32}, [cards.find("L4")])
-    assert found["basis"] == "traced"
-    assert found["need_bytes"]["parts"]["weights"] == 4000
-    assert found["need_bytes"]["parts"]["activations"] == 8000
-
-
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ('{"failed": "no_torch", "message": ""}', "has no PyTorch"),
-        ('{"failed": "entry", "message": "KeyError: x"}', "KeyError: x: correct the entry point"),
-        ('{"failed": "recurrent", "message": ""}', "has recurrent layers"),
-        ("Segmentation fault", "`model` could not be traced"),
-        ("", "`model` could not be traced"),
-    ],
-)
-def test_a_model_that_cannot_be_traced(tmp_path: Path, output: str, message: str) -> None:
-    with pytest.raises(Refusal, match=message):
-        fit(interpreter(tmp_path, output)).estimate({"model": "model.py:build"}, [])
-
-
-def test_an_interpreter_without_torch_says_so(tmp_path: Path) -> None:
-    """The real tracing program, in a Python that surely has no PyTorch."""
-    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    (tmp_path / "python").chmod(0o755)
-    with pytest.raises(Refusal, match="has no PyTorch"):
-        fit(str(tmp_path / "python")).estimate({"model": "model.py:build"}, [])
-
-
-def test_an_unknown_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run.os, "geteuid", lambda: 0)
-    with pytest.raises(Refusal, match="There is no user nemo: set `user`"):
-        run.Fit("python3", "nemo").estimate({"model": "model.py:build"}, [])
 
 
 def test_the_script_runs_from_the_checkout() -> None:
