@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a job needs on each card: the verdict, the largest batch, the speed. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import LIMITS, Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+Answer = dict[str, t.Any]
+Need = t.Callable[[Request], memory.Memory]
+
+GIB = 2**30
+# Tests of gpu_accept's baseline that give the rates of a card.
+_TESTS = {"bf16": "matmul_bf16", "tf32": "matmul_tf32", "fp32": "matmul_fp32", "copy": "copy"}
+
+
+def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
+    """Return the rates of gpu_accept's baseline; what it lacks comes from the data sheet.
+
+    :raises Refusal: it is no baseline.
+    """
+    tests = baseline.get("tests") if isinstance(baseline, dict) else None
+    if not isinstance(tests, dict):
+        raise Refusal(
+            "`baseline` is no baseline of gpu_accept (`tests` is missing): give /var/lib/rigwright_gpu_accept/<uuid>.json"
+        )
+    found: dict[str, float] = {}
+    for name, test in _TESTS.items():
+        value = tests.get(test, {}).get("value") if isinstance(tests.get(test, {}), dict) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+            found[name] = float(value)
+    rates = speed.Rates(**{**card.rates()._asdict(), **found})
+    return rates._replace(basis="baseline" if {"bf16", "copy"} <= set(found) else "sheet")
+
+
+def verdict(need: memory.Memory, available: int) -> str:
+    """Return yes, no, or tight where the memory is within the interval."""
+    if need.high <= available:
+        return "yes"
+    return "no" if need.low > available else "tight"
+
+
+def largest_batch(request: Request, need: Need, available: int) -> int:
+    """Return the largest batch whose whole interval fits; 0 where not even one does."""
+    if need(request._replace(batch=1)).high > available:
+        return 0
+    low, high = 1, 2
+    while high <= LIMITS["batch"] and need(request._replace(batch=high)).high <= available:
+        low, high = high, high * 2
+    high = min(high, LIMITS["batch"] + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if need(request._replace(batch=middle)).high <= available else (low, middle)
+    return low
+
+
+def on_card(request: Request, card: Card, need: Need, baseline: t.Any = None, available: int | None = None) -> Answer:
+    """Return verdict, largest batch and speed of a job on one card."""
+    memory_bytes = card.bytes if available is None else available
+    amount = need(request)
+    rates = measured_rates(card, baseline) if baseline is not None else card.rates()
+    fast = speed.predict(request, rates, card.power_w)
+    notes = []
+    if request.dtype in ("bf16", "amp") and card.tflops("bf16") is None:
+        notes.append(f"{card.name} has no units for bf16: use fp16. The speed is that of fp16")
+    if request.gpus > 1:
+        notes.append("the speed does not include the time for messages between GPUs")
+    return {
+        "card": card.name,
+        "fits": verdict(amount, memory_bytes),
+        "memory_gib": round(memory_bytes / GIB, 1),
+        "max_batch": largest_batch(request, need, memory_bytes),
+        "rate": significant(fast.rate),
+        "rate_low": significant(fast.rate_low),
+        "rate_high": significant(fast.rate_high),
+        "unit": f"{fast.unit}/s",
+        "step_s": significant(fast.step_s),
+        "joules": None if fast.joules is None else significant(fast.joules),
+        "decides": fast.decides,
+        "rates_from": rates.basis,
+        "notes": notes,
+    }
+
+
+def significant(number: float, digits: int = 3) -> float:
+    """Round a number to digits that mean something."""
+    return float(f"{number:.{digits}g}")
+
+
+def needs(request: Request, amount: memory.Memory, basis: str) -> Answer:
+    """Return the memory of a job."""
+    model = request.model
+    notes = []
+    if model and model.unknown:
+        notes.append(f"unknown fields widen the interval: {', '.join(model.unknown)}")
+    if basis != "traced":
+        notes.append(f"basis {basis}: calculated from shapes, no model was built")
+    return {
+        "name": request.name,
+        "basis": basis,
+        "need_gib": {
+            "total": round(amount.total / GIB, 2),
+            "low": round(amount.low / GIB, 2),
+            "high": round(amount.high / GIB, 2),
+            "tensors": round(amount.tensors / GIB, 2),
+            "parts": {name: round(size / GIB, 3) for name, size in amount.parts.items()},
+        },
+        "need_bytes": {"total": amount.total, "low": amount.low, "high": amount.high, "parts": dict(amount.parts)},
+        "notes": notes,
+    }
+
+
+def basis_of(request: Request) -> str:
+    """Return what an estimate without tracing is based on: networks of torchvision are in a table."""
+    return "table" if request.net is not None and not request.recurrent else "formula"
+
+
+def estimate(
+    request: Request,
+    cards: t.Sequence[Card],
+    need: Need | None = None,
+    basis: str = "",
+    baseline: t.Any = None,
+    available: int | None = None,
+) -> Answer:
+    """Return the whole answer for one job."""
+    basis = basis or basis_of(request)
+    if need is None:
+
+        def need(sized: Request) -> memory.Memory:
+            return memory.estimate(sized, basis)
+
+    found = needs(request, need(request), basis)
+    return {**found, "cards": [on_card(request, card, need, baseline, available) for card in cards]}

@@ -1,0 +1,178 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which card for a mix of jobs: ranks, and a sentence for each. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import CARDS, Card, find
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+BY = ("speed", "money", "watt", "memory")
+# The card that the others' speed is a multiple of.
+REFERENCE = "RTX 3090"
+# Slowdown of each of two programs on one card, measured on an H100 (docs/gpu_sharing.md): time-sliced, and under MPS.
+SHARED = {"full": (2.2, 1.8), "idle": (1.1, 1.0), "mixed": (1.9, 1.1)}
+
+
+def prices(given: t.Any) -> tuple[str, dict[str, float]]:
+    """Return the currency and the price of each card.
+
+    :raises Refusal: there is no currency, or a price is none.
+    """
+    if not isinstance(given, dict) or not isinstance(given.get("prices"), dict):
+        raise Refusal('`prices`: the file is no list of prices: give {"currency": "EUR", "prices": {"RTX 4090": 1800}}')
+    currency = given.get("currency")
+    if not isinstance(currency, str) or not re.fullmatch(r"[A-Za-z]{3}", currency):
+        raise Refusal(f"`prices`: the currency is {currency!r}: give its three letters, such as EUR")
+    found = {}
+    for name, price in given["prices"].items():
+        if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 < price < 1e9:
+            raise Refusal(f"`prices`: the price of {name} is {price!r}: give a number above 0")
+        found[find(str(name)).name] = float(price)
+    return currency.upper(), found
+
+
+def jobs(given: t.Any) -> list[dict[str, t.Any]]:
+    """Return the jobs of a file: a list, or `jobs` of a mapping.
+
+    :raises Refusal: there are none.
+    """
+    rows = given.get("jobs") if isinstance(given, dict) else given
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise Refusal("`jobs`: the file has no list of jobs: give a list of mappings with `model`, `task`, `batch` ...")
+    return rows
+
+
+def weight(job: t.Mapping[str, t.Any]) -> float:
+    """Return how much a job counts."""
+    share = job.get("count", 1)
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or share <= 0:
+        raise Refusal(f"`count` of a job is {share!r}: give a number above 0")
+    return float(share)
+
+
+def rank(
+    requests: t.Sequence[tuple[Request, float]],
+    by: str,
+    cards: t.Sequence[Card] = CARDS,
+    priced: tuple[str, dict[str, float]] | None = None,
+) -> list[dict[str, t.Any]]:
+    """Return cards from the best to the worst for a mix of jobs, each with its reason.
+
+    Jobs that fit count first. The speed is the weighted harmonic mean of the speeds relative to one card: the time of the whole mix.
+    """
+    if by not in BY:
+        raise Refusal(f"`by` is {by!r}: give one of {', '.join(BY)}")
+    if by == "money" and not priced:
+        raise Refusal("`by` is money, and there are no prices: give `prices`, a file")
+    if by == "money" and priced:
+        cards = [card for card in cards if card.name in priced[1]]
+        if not cards:
+            raise Refusal("`prices` has none of the chosen cards: give `cards` that it has")
+    reference = {
+        request.name: row["step_s"]
+        for request, _weight in requests
+        for row in answer.estimate(request, [find(REFERENCE)])["cards"]
+    }
+    rows = [_row(requests, card, reference, priced) for card in cards]
+    keys: dict[str, t.Callable[[dict[str, t.Any]], float]] = {
+        "speed": lambda row: row["speed"],
+        "money": lambda row: row["speed_per_price"] or 0.0,
+        "watt": lambda row: row["speed_per_kw"],
+        "memory": lambda row: row["memory_gb"],
+    }
+    rows.sort(key=lambda row: (-row["fitting"], -keys[by](row), -row["speed"], row["card"]))
+    for number, row in enumerate(rows, 1):
+        row["rank"] = number
+        row["reason"] = _reason(row, by)
+    return rows
+
+
+def _row(
+    requests: t.Sequence[tuple[Request, float]],
+    card: Card,
+    reference: t.Mapping[str, float],
+    priced: tuple[str, dict[str, float]] | None,
+) -> dict[str, t.Any]:
+    estimates = [(answer.estimate(request, [card])["cards"][0], share) for request, share in requests]
+    total = sum(share for _row, share in estimates)
+    fitting = sum(share for row, share in estimates if row["fits"] == "yes") / total
+    slower = sum(
+        share * row["step_s"] / reference[request.name] for (row, share), (request, _) in zip(estimates, requests)
+    )
+    relative = total / slower
+    price = priced[1].get(card.name) if priced else None
+    deciding: dict[str, float] = {}
+    for row, share in estimates:
+        deciding[row["decides"]] = deciding.get(row["decides"], 0.0) + share
+    return {
+        "card": card.name,
+        "fitting": round(fitting, 3),
+        "speed": answer.significant(relative),
+        "memory_gb": card.memory_gb,
+        "bandwidth_gb_s": card.bandwidth_gb_s,
+        "tflops": card.tflops("bf16") or card.tflops("fp16") or card.tflops("fp32"),
+        "power_w": card.power_w,
+        "speed_per_kw": answer.significant(relative / card.power_w * 1000),
+        "price": price,
+        "currency": priced[0] if priced and price else None,
+        "speed_per_price": answer.significant(relative / price * 1000) if price else None,
+        "decides": max(deciding, key=lambda name: deciding[name]),
+        "missing": [request.name for (row, _share), (request, _) in zip(estimates, requests) if row["fits"] != "yes"],
+    }
+
+
+def _reason(row: dict[str, t.Any], by: str) -> str:
+    if row["missing"]:
+        first = f"{', '.join(row['missing'][:3])} {'does' if len(row['missing']) == 1 else 'do'} not surely fit in {row['memory_gb']} GB"
+    else:
+        first = f"All jobs fit in {row['memory_gb']} GB"
+    decides = {
+        "bandwidth": f"bandwidth decides ({row['bandwidth_gb_s']} GB/s)",
+        "matrix units": f"matrix units decide ({row['tflops']:.0f} TFLOPS)",
+        "host": "the host decides: it starts kernels no faster for a better card",
+    }[row["decides"]]
+    per = {
+        "speed": "",
+        "memory": "",
+        "watt": f", {row['speed_per_kw']:g} for each kW",
+        "money": f", {row['speed_per_price'] or 0:g} for 1000 {row['currency']}",
+    }[by]
+    return f"{first}; {row['speed']:g} times an {REFERENCE}{per}; {decides}."
+
+
+def together(first: Request, second: Request, card: Card) -> dict[str, t.Any]:
+    """Return whether two jobs fit on one card at once, and what that costs by the measured table of gpu_sharing."""
+    pair = [answer.estimate(request, [card]) for request in (first, second)]
+    high = sum(row["need_bytes"]["high"] for row in pair)
+    low = sum(row["need_bytes"]["low"] for row in pair)
+    idle = [row["cards"][0]["decides"] == "host" for row in pair]
+    kind = "idle" if all(idle) else "mixed" if any(idle) else "full"
+    sliced, mps = SHARED[kind]
+    fits = "yes" if high <= card.bytes else "no" if low > card.bytes else "tight"
+    advice = {
+        "full": "each fills the card: run them one after the other",
+        "idle": "the host limits both: they hardly slow each other down",
+        "mixed": "share with MPS: one of them leaves the card idle",
+    }[kind]
+    return {
+        "jobs": [first.name, second.name],
+        "card": card.name,
+        "fits": fits,
+        "need_gib": {"low": round(low / answer.GIB, 2), "high": round(high / answer.GIB, 2)},
+        "slowdown": {"time_sliced": sliced, "mps": mps},
+        "advice": advice if fits != "no" else "their memory does not fit at once: run them one after the other",
+        "source": "measured on an H100, docs/gpu_sharing.md",
+    }
+
+
+def choose(names: t.Sequence[str]) -> list[Card]:
+    """Return the cards of names; all cards of the table for none."""
+    return [find(name) for name in names] if names else list(CARDS)

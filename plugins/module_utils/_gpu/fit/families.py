@@ -1,0 +1,333 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The shape of a model, from its Hugging Face configuration. Pure.
+
+A family is data: which field of the configuration has which size, and what its layers save for the backward pass. A field that may
+change the shape and that no family knows is refused; another unknown field widens the interval. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+Config = t.Mapping[str, t.Any]
+
+
+class Saved(t.NamedTuple):
+    """Bytes that a layer saves for a token: multiples of the width and of the intermediate width, and of heads' norms."""
+
+    width: float
+    inner: float
+    heads: float = 0.0
+
+
+class Family(t.NamedTuple):
+    """One architecture. *saved* is for bf16 (or fp16), amp and fp32, without q, k, v and the output of attention."""
+
+    fields: dict[str, str]
+    saved: tuple[Saved, Saved, Saved]
+    gated: bool
+    biases: bool = False
+    qkv_biases: bool = False
+    norms: int = 2
+    norm_biases: bool = False
+    head_norms: bool = False
+    tied: bool = True
+    classes: bool = False
+    generates: bool = True
+    kernels: int = 30
+
+
+_LLAMA_FIELDS = {
+    "hidden_size": "width",
+    "intermediate_size": "inner",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "kv_heads",
+    "head_dim": "head_dim",
+    "vocab_size": "vocabulary",
+}
+_GPT2_FIELDS = {
+    "n_embd": "width",
+    "n_inner": "inner",
+    "n_layer": "layers",
+    "n_head": "heads",
+    "vocab_size": "vocabulary",
+    "n_positions": "positions",
+}
+_BERT_FIELDS = {
+    "hidden_size": "width",
+    "intermediate_size": "inner",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "vocab_size": "vocabulary",
+    "max_position_embeddings": "positions",
+    "type_vocab_size": "types",
+}
+_VIT_FIELDS = {
+    "hidden_size": "width",
+    "intermediate_size": "inner",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "image_size": "image",
+    "patch_size": "patch",
+    "num_channels": "channels",
+}
+_MOE_FIELDS = {**_LLAMA_FIELDS, "num_local_experts": "experts", "num_experts_per_tok": "active"}
+
+# Tensors that the layers of transformers 5.17 save, counted with saved_tensors_hooks of PyTorch 2.11 in bf16 and fp32. For amp they
+# follow from these and from the types of autocast: a copy in bf16 for each linear layer, norms in fp32.
+_LLAMA = (Saved(16, 8), Saved(26, 8), Saved(24, 16))
+_GPT2 = (Saved(10, 10), Saved(14, 16), Saved(18, 20))
+_BERT = (Saved(10, 4), Saved(18, 4), Saved(18, 8))
+_VIT = (Saved(8, 4), Saved(16, 4), Saved(16, 8))
+_GEMMA = (Saved(36, 8, 8), Saved(42, 8, 8), Saved(40, 16, 8))
+_QWEN3 = (Saved(16, 8, 6), Saved(26, 8, 8), Saved(24, 16, 8))
+
+FAMILIES: dict[str, Family] = {
+    "gpt2": Family(_GPT2_FIELDS, _GPT2, False, biases=True, norm_biases=True, kernels=32),
+    "llama": Family(_LLAMA_FIELDS, _LLAMA, True, tied=False),
+    "mistral": Family(_LLAMA_FIELDS, _LLAMA, True, tied=False),
+    "qwen2": Family(_LLAMA_FIELDS, _LLAMA, True, qkv_biases=True, tied=False, kernels=33),
+    "qwen3": Family(_LLAMA_FIELDS, _QWEN3, True, head_norms=True, tied=False, kernels=44),
+    "mixtral": Family(_MOE_FIELDS, _LLAMA, True, tied=False, kernels=50),
+    "gemma3_text": Family(_LLAMA_FIELDS, _GEMMA, True, norms=4, head_norms=True, kernels=64),
+    "bert": Family(
+        _BERT_FIELDS, _BERT, False, biases=True, norm_biases=True, generates=False, kernels=20
+    ),
+    "vit": Family(
+        _VIT_FIELDS, _VIT, False, biases=True, norm_biases=True, classes=True, generates=False, kernels=18
+    ),
+}  # fmt: skip
+
+# Recurrent layers of PyTorch have no configuration of Hugging Face. This is the collection's own form of it.
+LSTM_FIELDS = ("input_size", "hidden_size", "num_layers", "num_labels")
+
+_DEFAULTS: dict[str, dict[str, t.Any]] = {
+    "gpt2": {"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
+    "bert": {"type_vocab_size": 2},
+    "vit": {"num_channels": 3},
+    "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
+}
+
+# Fields that leave memory and speed as they are, in the families above.
+_HARMLESS = re.compile(
+    r"^(_.*|architectures|auto_map|torch_dtype|dtype|transformers_version|model_type|task_specific_params|name_or_path"
+    r"|(bos|eos|pad|unk|sep|cls|mask|decoder_start)_token_id|initializer_(range|factor)|.*_(dropout|dropout_prob|pdrop|eps|epsilon)"
+    r"|classifier_dropout|rope_.*|partial_rotary_factor|max_position_embeddings|n_ctx|n_positions|use_cache|pretraining_tp"
+    r"|hidden_act|hidden_activation|activation_function|scale_attn.*|reorder_and_upcast_attn|summary_.*|attention_dropout"
+    r"|router_(aux_loss_coef|jitter_noise)|output_(attentions|hidden_states|router_logits)|return_dict|id2label|label2id"
+    r"|position_embedding_type|gradient_checkpointing|encoder_stride|pooler_.*|attn_implementation|cache_implementation"
+    r"|query_pre_attn_scalar|problem_type|finetuning_task|use_bidirectional_attention|max_window_layers|num_labels)$"
+)
+# Fields that some family or the layers below read.
+_READ = (
+    "tie_word_embeddings", "sliding_window", "use_sliding_window", "layer_types", "sliding_window_pattern", "attention_bias",
+    "mlp_bias", "qkv_bias", "add_cross_attention", "is_decoder", "is_encoder_decoder", "attn_logit_softcapping",
+    "final_logit_softcapping",
+)  # fmt: skip
+# What a field must have, because anything else is another shape.
+_FIXED = {
+    "add_cross_attention": (False, None),
+    "is_encoder_decoder": (False, None),
+    "attn_logit_softcapping": (None,),
+    "is_decoder": (False, None),
+}
+_SHAPES = re.compile(
+    r"(size|dim|layer|head|expert|^num_|^n_|latent|rank|window|state|conv|quant|group|kv|chunk|mlp|vision|audio|text)"
+)
+
+
+class Model(t.NamedTuple):
+    """The shape of a model with layers of attention. *windows* has the tokens that each layer keeps; None keeps all."""
+
+    family: str
+    width: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    windows: tuple[int | None, ...]
+    positions: int = 0
+    types: int = 0
+    image: int = 0
+    patch: int = 0
+    channels: int = 3
+    experts: int = 1
+    active: int = 1
+    tied: bool = True
+    attention_biases: bool = False
+    labels: int = 0
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def traits(self) -> Family:
+        """Return the family."""
+        return FAMILIES[self.family]
+
+
+def nearest(name: str, names: t.Iterable[str]) -> str:
+    """Return the names that resemble *name*, as the end of a remedy."""
+    names = sorted(names)
+    return ", ".join(difflib.get_close_matches(name, names, 4, 0.4) or names[:12])
+
+
+def read(config: t.Any) -> Model:
+    """Read a configuration.
+
+    :raises Refusal: it is none, or of a shape that no family describes.
+    """
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise Refusal(
+            "`model` is no configuration of a model (`model_type` is missing): give the config.json of Hugging Face"
+        )
+    name = config["model_type"]
+    if name not in FAMILIES:
+        raise Refusal(
+            f"`model` has the unknown architecture {name}: known are {nearest(name, [*FAMILIES, 'lstm'])}; "
+            "or give a Python entry point, which is traced"
+        )
+    family = FAMILIES[name]
+    given = {**_DEFAULTS.get(name, {}), **{key: value for key, value in config.items() if value is not None}}
+    unknown = _unknown(name, family, given)
+    sizes = {new: _whole(given[old], old) for old, new in family.fields.items() if old in given}
+    sizes.setdefault("inner", 4 * sizes.get("width", 0))
+    missing = [
+        old for old, new in family.fields.items() if new not in sizes and new not in ("kv_heads", "head_dim", "types")
+    ]
+    if missing:
+        raise Refusal(f"`model` has no {missing[0]}: give the whole config.json of the model")
+    sizes.setdefault("kv_heads", sizes["heads"])
+    if "head_dim" not in sizes:
+        if sizes["width"] % sizes["heads"]:
+            raise Refusal(
+                f"`model`: its width {sizes['width']} is no multiple of its {sizes['heads']} heads: give `head_dim`"
+            )
+        sizes["head_dim"] = sizes["width"] // sizes["heads"]
+    if sizes["heads"] % sizes["kv_heads"]:
+        raise Refusal(
+            f"`model`: {sizes['heads']} heads are no multiple of {sizes['kv_heads']} key and value heads: correct it"
+        )
+    sizes.setdefault("vocabulary", 0)
+    return Model(
+        family=name,
+        windows=_windows(name, given, sizes["layers"]),
+        tied=bool(given.get("tie_word_embeddings", family.tied)),
+        attention_biases=bool(given.get("attention_bias", family.biases or family.qkv_biases)),
+        labels=_labels(given) if family.classes else 0,
+        unknown=unknown,
+        **sizes,
+    )
+
+
+def _whole(value: t.Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        raise Refusal(f"`model`: its {name} is {value!r}: give a whole number above 0")
+    return value
+
+
+def _labels(given: Config) -> int:
+    labels = given.get("id2label")
+    return len(labels) if isinstance(labels, dict) else _whole(given.get("num_labels", 1000), "num_labels")
+
+
+def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
+    """Return unknown fields that widen the interval.
+
+    :raises Refusal: one of them may change the shape.
+    """
+    for field, allowed in _FIXED.items():
+        if field in given and given[field] not in allowed:
+            raise Refusal(
+                f"`model`: {field} is {given[field]!r}, another shape of {name}: give a Python entry point, which is traced"
+            )
+    unknown = [
+        field for field in given if field not in family.fields and field not in _READ and not _HARMLESS.match(field)
+    ]
+    for field in unknown:
+        if _SHAPES.search(field) and given[field] not in (False, 0):
+            raise Refusal(
+                f"`model`: the field {field} may change the shape, and {name} is not known to have it: remove it if it has no effect, "
+                "or give a Python entry point, which is traced"
+            )
+    return tuple(sorted(field for field in unknown if given[field] is not False))
+
+
+def _windows(name: str, given: Config, layers: int) -> tuple[int | None, ...]:
+    """Return the window of each layer."""
+    window = given.get("sliding_window")
+    if name == "qwen2" and not given.get("use_sliding_window"):
+        window = None
+    kinds = given.get("layer_types")
+    if kinds is not None:
+        if not isinstance(kinds, list) or len(kinds) != layers:
+            raise Refusal(f"`model`: layer_types has to name the kind of each of its {layers} layers: correct it")
+        other = sorted({str(kind) for kind in kinds} - {"full_attention", "sliding_attention"})
+        if other:
+            raise Refusal(
+                f"`model`: the kind of layer {other[0]} is unknown: give a Python entry point, which is traced"
+            )
+        if "sliding_attention" in kinds and window is None:
+            raise Refusal("`model`: layers with a sliding window, and no sliding_window: give it")
+        return tuple(_whole(window, "sliding_window") if kind == "sliding_attention" else None for kind in kinds)
+    if window is None:
+        return (None,) * layers
+    size = _whole(window, "sliding_window")
+    pattern = given.get("sliding_window_pattern", 6 if name == "gemma3_text" else None)
+    if pattern is not None:
+        return tuple(
+            None if number % _whole(pattern, "sliding_window_pattern") == pattern - 1 else size
+            for number in range(1, layers + 1)
+        )
+    return (size,) * layers
+
+
+def parameters(model: Model) -> dict[str, int]:
+    """Return the parameters by place: embeddings, those of linear layers, of norms, of the head, and of one token's way."""
+    family = model.traits
+    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    attention = model.width * (queries + 2 * keys) + queries * model.width
+    if model.attention_biases:
+        attention += queries + 2 * keys + (model.width if family.biases else 0)
+    mlp = (3 if family.gated else 2) * model.width * model.inner
+    if family.biases:
+        mlp += model.inner + model.width
+    router = model.width * model.experts if model.experts > 1 else 0
+    norms = family.norms * model.width * (2 if family.norm_biases else 1)
+    if family.head_norms:
+        norms += 2 * model.head_dim
+    last = 0 if model.family == "bert" else model.width * (2 if family.norm_biases else 1)
+    embeddings = (model.vocabulary + model.positions + model.types) * model.width
+    head = 0
+    if model.family == "bert":
+        embeddings += 2 * model.width
+        head = model.width * model.width + 3 * model.width + model.vocabulary
+    elif model.family == "vit":
+        patches = (model.image // model.patch) ** 2
+        embeddings = model.width * (model.channels * model.patch**2 + 1 + 1 + patches + 1)
+        head = model.width * model.labels + model.labels
+    elif not model.tied:
+        head = model.vocabulary * model.width
+    linear = model.layers * (attention + router + mlp * model.experts)
+    return {
+        "embeddings": embeddings,
+        "linear": linear,
+        "active": model.layers * (attention + router + mlp * model.active),
+        "norms": model.layers * norms + last,
+        "head": head,
+        "total": embeddings + linear + model.layers * norms + last + head,
+    }
+
+
+def cache_bytes(model: Model, context: int, element: int) -> int:
+    """Return the KV cache of one sequence: each layer keeps keys and values of its own window."""
+    kept = sum(min(window or context, context) for window in model.windows)
+    return 2 * kept * model.kv_heads * model.head_dim * element

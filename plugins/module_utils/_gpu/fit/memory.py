@@ -1,0 +1,247 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The memory of a job by part, with an interval, from its shapes alone. Pure.
+
+The peak is the highest of these phases: the start of the backward pass (all activations, and the gradient of the logits), its end
+(all gradients), and the optimizer's step. An inference has its peak in the prompt, with the cache, or with its last new token.
+"""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import OPTIMIZERS, Request
+
+PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "workspace", "allocator", "context")
+MIB = 2**20
+
+# Measured on the ten tuning configurations (docs/gpu_fit.md): least, usual and most share of what is not held between two steps
+# that the allocator holds besides. cuBLAS keeps 32 MiB.
+ALLOCATOR = (0.04, 0.21, 0.65)
+# A context of CUDA with the kernels of PyTorch: 0.75 GiB on an H100. Cards with fewer multiprocessors need less.
+CONTEXT_MIB = (350, 720, 820)
+WORKSPACE_MIB = 34
+# How far tensors may be from the formula, by what it is based on; each unknown field of a configuration adds a part.
+WIDTH = {"formula": 0.10, "table": 0.08, "traced": 0.15}
+UNKNOWN_FIELD = 0.15
+
+
+class Memory(t.NamedTuple):
+    """Bytes of each part, their sum, and the interval of the sum. *tensors* is the allocator's peak without its own overhead."""
+
+    parts: dict[str, int]
+    total: int
+    low: int
+    high: int
+    tensors: int
+
+
+def estimate(request: Request, basis: str = "formula") -> Memory:
+    """Return the memory of one GPU."""
+    if request.net is not None:
+        phases = _net(request)
+    elif request.trains:
+        phases = _training(request)
+    else:
+        phases = [_inference(request)]
+    for phase in phases:
+        phase["workspace"] += WORKSPACE_MIB * MIB
+    return enclose(request, phases, basis)
+
+
+def enclose(request: Request, phases: t.Sequence[dict[str, float]], basis: str) -> Memory:
+    """Return the highest of the phases, with the allocator, the context and the interval.
+
+    Each end of the interval is the highest of its own, so that none falls where another phase becomes the highest.
+    """
+    found = [_enclose(request, phase, basis) for phase in phases]
+    highest = max(found, key=lambda phase: phase.total)
+    return highest._replace(
+        low=max(phase.low for phase in found),
+        high=max(phase.high for phase in found),
+        tensors=max(phase.tensors for phase in found),
+    )
+
+
+def _enclose(request: Request, parts: dict[str, float], basis: str) -> Memory:
+    whole = {name: math.ceil(parts.get(name, 0)) for name in PARTS}
+    tensors = sum(whole.values())
+    passing = whole["activations"] + whole["workspace"] + whole["kv_cache"] + whole["gradients"]
+    whole["allocator"] = math.ceil(ALLOCATOR[1] * passing)
+    whole["context"] = CONTEXT_MIB[1] * MIB
+    width = WIDTH[basis] + UNKNOWN_FIELD * len(request.model.unknown if request.model else ())
+    # What is known exactly, weights and the state of optimizers, is as sure as the allocator's rounding.
+    unsure = whole["activations"] + whole["workspace"]
+    low = tensors - min(width, 0.9) * unsure - 0.01 * tensors + ALLOCATOR[0] * passing + CONTEXT_MIB[0] * MIB
+    high = tensors + width * unsure + 0.01 * tensors + ALLOCATOR[2] * passing + CONTEXT_MIB[2] * MIB
+    return Memory(whole, sum(whole.values()), max(0, math.floor(low)), math.ceil(high), tensors)
+
+
+def _parts(**given: float) -> dict[str, float]:
+    return {**dict.fromkeys(PARTS, 0.0), **given}
+
+
+def adapter_parameters(request: Request, model: families.Model) -> int:
+    """Return the parameters of LoRA's adapters."""
+    return model.layers * request.lora_rank * sum(inputs + outputs for inputs, outputs in _targets(request, model))
+
+
+def _targets(request: Request, model: families.Model) -> list[tuple[int, int]]:
+    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    if request.lora_targets == "attention":
+        return [(model.width, queries), (model.width, keys)]
+    return [
+        (model.width, queries),
+        (model.width, keys),
+        (model.width, keys),
+        (queries, model.width),
+        (model.width, model.inner),
+        (model.width, model.inner),
+        (model.inner, model.width),
+    ]
+
+
+def windowed(request: Request, model: families.Model) -> bool:
+    """Return whether attention gets a mask, because a window is shorter than the sequence."""
+    return any(window is not None and window < request.sequence for window in model.windows)
+
+
+def layer_bytes(request: Request, model: families.Model) -> float:
+    """Return what a layer saves for the backward pass, for one token."""
+    family, element = model.traits, request.element
+    mode = {"bf16": 0, "fp16": 0, "amp": 1, "fp32": 2}[request.dtype]
+    saved = family.saved[mode]
+    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    # With a mask, keys and values are repeated for each head, and attention in bf16 has another kernel.
+    repeated = 2 * queries if windowed(request, model) else 2 * keys
+    attention = element * (2 * queries + repeated) + 4 * model.heads + saved.heads * (queries + keys)
+    if request.adapters:
+        # Frozen layers save nothing of their input; adapters are in fp32, and so are copies of their inputs.
+        adapters = sum(4 * inputs + 4 * request.lora_rank for inputs, _outputs in _targets(request, model))
+        return 4 * family.norms * model.width + attention + 3 * model.inner * element + adapters
+    if model.experts > 1:
+        # Experts are not in autocast: they work in the type of their weights.
+        inner = 4 if request.dtype == "amp" else element
+        chosen = model.active * inner * (2 * model.width + 4 * model.inner)
+        return (saved.width - 2 * (mode == 1)) * model.width + attention + chosen + 8 * model.experts
+    return saved.width * model.width + attention + saved.inner * model.inner + 16
+
+
+def _training(request: Request) -> list[dict[str, float]]:
+    model = t.cast(families.Model, request.model)
+    count, share = families.parameters(model), _shares(request)
+    element = 4 if request.dtype in ("fp32", "amp") else 2
+    states, temporary = OPTIMIZERS[request.optimizer]
+    trainable = adapter_parameters(request, model) if request.adapters else count["total"]
+    trained = 4 if request.adapters else element
+    weights = count["total"] * (0.56 if request.task == "qlora" else element) * share["weights"]
+    weights += trainable * trained if request.adapters else 0
+    fixed = _parts(weights=weights, optimizer=trainable * trained * states * share["optimizer"])
+    gradients = trainable * trained * share["gradients"]
+    tokens = request.tokens
+    layer = layer_bytes(request, model) * tokens * share["activations"]
+    # Under autocast each weight has a copy in bf16 until the backward pass has used it.
+    copies = 2.0 * count["linear"] * share["weights"] if request.dtype == "amp" and model.experts == 1 else 0.0
+    residual = 4 if request.dtype in ("fp32", "amp") else 2
+    boundary = model.layers * tokens * model.width * residual
+    kept = boundary if request.checkpointing else model.layers * layer
+    last = tokens * model.width * (8 if element == 2 else 10)
+    head = _head(request, model, tokens)
+    mask = request.batch * request.sequence**2 if windowed(request, model) else 0
+    gathered = 2.0 * element * count["linear"] / model.layers if request.sharing == "fsdp" else 0.0
+    # The embedding's gradient is added to that of the head, out of place, when both are one weight.
+    tied = (
+        2.0 * model.vocabulary * model.width * trained
+        if model.tied and model.vocabulary and not request.adapters
+        else 0.0
+    )
+    again = 1.5 * layer if request.checkpointing else layer
+    first_layer = gradients / model.layers
+    phases = [
+        {
+            **fixed,
+            "activations": kept + last + mask + (0 if request.checkpointing else copies),
+            "workspace": head + gathered,
+        },
+        {**fixed, "activations": kept + last + copies + mask, "workspace": 0.65 * layer + gathered},
+        {
+            **fixed,
+            "gradients": gradients - first_layer,
+            "activations": boundary / model.layers + again + mask,
+            "workspace": gathered,
+        },
+        {**fixed, "gradients": gradients, "workspace": tied + gathered},
+        {**fixed, "gradients": gradients, "workspace": trainable * trained * temporary * share["optimizer"]},
+    ]
+    if request.sharing == "ddp":
+        # Buckets of the all-reduce hold the gradients once more.
+        phases = [{**phase, "workspace": phase.get("workspace", 0) + gradients} for phase in phases]
+    return [{**_parts(), **phase} for phase in phases]
+
+
+def _head(request: Request, model: families.Model, tokens: int) -> float:
+    """Return the logits of all tokens at the start of the backward pass: probabilities, and two gradients, in fp32."""
+    if model.traits.classes:
+        return 12.0 * request.batch * model.labels
+    return 12.0 * tokens * model.vocabulary
+
+
+def _shares(request: Request) -> dict[str, float]:
+    """Return the part that one GPU holds of each."""
+    part = 1.0 / request.gpus
+    if request.sharing == "fsdp":
+        return {"weights": part, "gradients": part, "optimizer": part, "activations": 1.0}
+    if request.sharing == "tensor":
+        return {"weights": part, "gradients": part, "optimizer": part, "activations": max(part, 0.35)}
+    return {"weights": 1.0, "gradients": 1.0, "optimizer": 1.0, "activations": 1.0}
+
+
+def _inference(request: Request) -> dict[str, float]:
+    model = t.cast(families.Model, request.model)
+    count, share, element = families.parameters(model), _shares(request), request.element
+    weights = count["total"] * (4 if request.dtype == "amp" else element) * share["weights"]
+    heads = 1.0 / request.gpus if request.sharing == "tensor" else 1.0
+    context = request.sequence + request.new_tokens
+    cache = request.batch * families.cache_bytes(model, context, element) * heads if request.new_tokens else 0.0
+    tokens = request.tokens
+    inner = model.inner * (model.active + 1 if model.experts > 1 else 1)
+    gated = 3 if model.traits.gated else 2
+    layer = tokens * (gated * inner * share["activations"] + 4 * model.width) * element
+    if windowed(request, model):
+        # A mask, and keys and values repeated for each head.
+        layer = max(layer, tokens * (4 * model.heads * model.head_dim + 2 * model.width) * element)
+        layer += request.batch * request.sequence**2
+    logits = request.batch if request.new_tokens else (request.batch * model.labels if model.traits.classes else tokens)
+    logits = logits * max(model.vocabulary, 1) * element
+    return _parts(weights=weights, kv_cache=cache, activations=layer, workspace=logits)
+
+
+def _net(request: Request) -> list[dict[str, float]]:
+    net, steps = t.cast(t.Any, request.net), request.tokens if request.recurrent else request.batch
+    element = request.element
+    if not request.trains:
+        weights = net.parameters * (4 if request.dtype == "amp" else element)
+        largest = net.largest * steps * element
+        return [_parts(weights=weights, activations=largest + net.largest * 0.25 * steps * element)]
+    # In bf16 the weights are, too; under autocast they are in fp32, with a copy.
+    weight = 4 if request.dtype in ("fp32", "amp") else 2
+    states, temporary = OPTIMIZERS[request.optimizer]
+    fixed = _parts(weights=net.parameters * weight, optimizer=net.parameters * weight * states)
+    copies = 2.0 * net.parameters if request.dtype == "amp" else 0.0
+    kept = (net.saved * element + net.indices * 8) * steps
+    gradients = float(net.parameters * weight)
+    phases = [
+        {**fixed, "activations": kept + copies, "workspace": 0.01 * kept},
+        {
+            **fixed,
+            "gradients": gradients,
+            "workspace": net.parameters * weight * temporary + net.largest * steps * element,
+        },
+    ]
+    if request.sharing == "ddp":
+        phases = [{**phase, "workspace": phase["workspace"] + gradients} for phase in phases]
+    return [{**_parts(), **phase} for phase in phases]

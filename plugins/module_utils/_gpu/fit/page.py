@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The answers as tables, and as one page that needs nothing else. Pure."""
+
+from __future__ import annotations
+
+import html
+import typing as t
+
+Row = t.Mapping[str, t.Any]
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#1a1a1a;background:#fff}"
+    "table{border-collapse:collapse;margin:1em 0}td,th{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:left}"
+    "td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%}text{font:12px system-ui,sans-serif;fill:#1a1a1a}"
+)
+_COLOURS = {"yes": "#2f7d4f", "tight": "#b7791f", "no": "#b83232"}
+
+
+def columns(rows: t.Sequence[t.Sequence[t.Any]], titles: t.Sequence[str]) -> str:
+    """Return rows as a table of text."""
+    texts = [[str(cell) for cell in row] for row in [titles, *rows]]
+    widths = [max(len(row[number]) for row in texts) for number in range(len(titles))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in texts]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def job_text(found: Row) -> str:
+    """Return the answer for one job as text."""
+    need = found["need_gib"]
+    parts = ", ".join(f"{name} {size:.2f}" for name, size in need["parts"].items() if size >= 0.005)
+    head = [
+        f"{found['name']}: {need['total']:.2f} GiB ({need['low']:.2f} to {need['high']:.2f}), basis {found['basis']}",
+        f"  {parts}",
+        *[f"  {note}" for note in found["notes"]],
+        "",
+    ]
+    rows = [
+        [
+            row["card"],
+            row["fits"],
+            row["memory_gib"],
+            row["max_batch"],
+            f"{row['rate_low']:g} to {row['rate_high']:g} {row['unit']}",
+            row["decides"],
+            "" if row["joules"] is None else f"{row['joules']:g} J",
+        ]
+        for row in found["cards"]
+    ]
+    table = columns(rows, ("card", "fits", "GiB", "largest batch", "speed", "decided by", "energy of a step"))
+    notes = sorted({note for row in found["cards"] for note in row["notes"]})
+    return "\n".join([*head, table, *[f"  {note}" for note in notes]])
+
+
+def rank_text(rows: t.Sequence[Row]) -> str:
+    """Return ranks as text."""
+    return "\n".join(f"{row['rank']:3}. {row['card']}: {row['reason']}" for row in rows)
+
+
+def picture(rows: t.Sequence[Row]) -> str:
+    """Return ranked cards as bars, in SVG."""
+    shown = list(rows)[:24]
+    most = max([row["speed"] for row in shown], default=1.0)
+    bars = []
+    for number, row in enumerate(shown):
+        top, width = 22 * number, 420 * row["speed"] / most
+        colour = _COLOURS["yes" if row["fitting"] == 1 else "tight" if row["fitting"] else "no"]
+        name = html.escape(f"{row['card']} ({row['memory_gb']} GB)")
+        bars.append(
+            f'<text x="205" y="{top + 15}" text-anchor="end">{name}</text>'
+            f'<rect x="212" y="{top + 3}" width="{width:.1f}" height="16" fill="{colour}"/>'
+            f'<text x="{218 + width:.1f}" y="{top + 15}">{row["speed"]:g}</text>'
+        )
+    height = 22 * len(shown) + 4
+    title = "Speed of the mix of jobs on each card, relative to an RTX 3090"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 700 {height}" width="700" height="{height}">'
+        f"<title>{title}</title>{''.join(bars)}</svg>"
+    )
+
+
+def html_table(titles: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> str:
+    """Return a table of HTML; numbers are to the right."""
+
+    def cell(value: t.Any) -> str:
+        kind = ' class="n"' if isinstance(value, (int, float)) else ""
+        return f"<td{kind}>{html.escape(str('' if value is None else value))}</td>"
+
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def page(found: Row) -> str:
+    """Return one page of HTML for jobs and ranks."""
+    parts = ["<h1>Which GPU for these jobs</h1>"]
+    if found.get("ranks"):
+        parts.append(f"<p>Ranked by {html.escape(found['by'])}. Green: all jobs fit.</p>")
+        parts.append(picture(found["ranks"]))
+        rows = [
+            (row["rank"], row["card"], row["speed"], row["price"], row["currency"], row["reason"])
+            for row in found["ranks"]
+        ]
+        parts.append(html_table(("rank", "card", "speed", "price", "", "why"), rows))
+    for job in found["jobs"]:
+        need = job["need_gib"]
+        parts.append(f"<h2>{html.escape(job['name'])}</h2>")
+        parts.append(
+            f"<p>{need['total']:.2f} GiB ({need['low']:.2f} to {need['high']:.2f}), basis {html.escape(job['basis'])}</p>"
+        )
+        parts.append(html_table(("part", "GiB"), need["parts"].items()))
+        keys = ("card", "fits", "memory_gib", "max_batch", "rate_low", "rate_high", "unit", "decides", "joules")
+        parts.append(
+            html_table([key.replace("_", " ") for key in keys], ([row[key] for key in keys] for row in job["cards"]))
+        )
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>gpu-fit</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
+    )

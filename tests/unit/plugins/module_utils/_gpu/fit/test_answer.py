@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verdicts, largest batches and speeds on cards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, cards, memory
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.support.gpu_fit import LLAMA, job
+
+MEASURED = Path(__file__).parents[6] / "docs/measurements/gpu_fit_h100.json"
+H100, OLD = cards.find("H100"), cards.find("GTX 1080 Ti")
+
+
+# Each example searches a batch, which estimates some thirty times.
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(cards.CARDS), st.sampled_from(("resnet18", "resnet50", "vit_b_16")), st.booleans())
+def test_the_largest_batch_fits_and_the_next_does_not(card: cards.Card, name: str, trains: bool) -> None:
+    request = job(torchvision=name, task="train" if trains else "infer", dtype="amp")
+    batch = answer.largest_batch(request, memory.estimate, card.bytes)
+    assert batch == 0 or memory.estimate(request._replace(batch=batch)).high <= card.bytes
+    assert memory.estimate(request._replace(batch=batch + 1)).high > card.bytes
+
+
+def test_verdicts() -> None:
+    need = memory.estimate(job())
+    assert answer.verdict(need, need.high) == "yes"
+    assert answer.verdict(need, need.total) == "tight"
+    assert answer.verdict(need, need.low - 1) == "no"
+
+
+def test_a_job_that_does_not_fit_has_no_batch() -> None:
+    found = answer.estimate(job(batch=4), [OLD, H100])
+    assert [(row["fits"], row["max_batch"] > 0) for row in found["cards"]] == [("no", False), ("yes", True)]
+
+
+def test_the_baseline_of_gpu_accept_is_used() -> None:
+    baseline = {"tests": {"matmul_bf16": {"value": 350.0}, "copy": {"value": 1500.0}}}
+    sheet, real = (answer.on_card(job(batch=16), H100, memory.estimate, given) for given in (None, baseline))
+    assert (sheet["rates_from"], real["rates_from"]) == ("sheet", "baseline")
+    assert real["step_s"] > 1.9 * sheet["step_s"]
+    assert real["rate_high"] / real["rate_low"] < sheet["rate_high"] / sheet["rate_low"]
+
+
+@pytest.mark.parametrize("baseline", [[], {}, {"tests": []}])
+def test_no_baseline_is_refused(baseline: Any) -> None:
+    with pytest.raises(Refusal, match="`baseline` is no baseline"):
+        answer.on_card(job(), H100, memory.estimate, baseline)
+
+
+def test_a_card_without_bf16_says_so() -> None:
+    assert "no units for bf16" in answer.estimate(job(), [cards.find("T4")])["cards"][0]["notes"][0]
+
+
+def test_the_answer_says_what_it_is_based_on() -> None:
+    assert answer.estimate(job(), [])["basis"] == "formula"
+    assert answer.estimate(job(torchvision="resnet50"), [])["basis"] == "table"
+    unknown = answer.estimate(job(config={**LLAMA, "mystery": True}), [])
+    assert "unknown fields widen the interval: mystery" in unknown["notes"]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of cards against rates of data sheets, and names."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+
+# Dense TFLOPS of data sheets, with accumulation in fp32.
+@pytest.mark.parametrize(
+    ("name", "dtype", "tflops"),
+    [
+        ("V100 SXM2 32 GB", "fp16", 125),
+        ("T4", "fp16", 65),
+        ("A100 SXM4 80 GB", "bf16", 312),
+        ("A100 SXM4 80 GB", "tf32", 156),
+        ("RTX 3090", "bf16", 71),
+        ("RTX 4090", "bf16", 165.2),
+        ("RTX A6000", "bf16", 154.8),
+        ("L40", "bf16", 181),
+        ("L40S", "bf16", 362),
+        ("H100 SXM5 80 GB", "bf16", 989),
+        ("H100 PCIe 80 GB", "bf16", 756),
+        ("H200 NVL", "bf16", 835),
+        ("RTX 5090", "bf16", 209.5),
+        ("B200", "bf16", 2250),
+        ("GTX 1080 Ti", "fp32", 11.3),
+    ],
+)
+def test_rates_are_those_of_data_sheets(name: str, dtype: str, tflops: float) -> None:
+    assert cards.find(name).tflops(dtype) == pytest.approx(tflops, rel=0.015)
+
+
+@pytest.mark.parametrize(
+    ("nvml", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100 SXM5 80 GB"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("NVIDIA H200", "H200 SXM 141 GB"),
+        ("NVIDIA A100-SXM4-40GB", "A100 SXM4 40 GB"),
+        ("Tesla T4", "T4"),
+        ("Tesla V100-SXM2-16GB", "V100 SXM2 16 GB"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada Generation"),
+        ("NVIDIA L40S", "L40S"),
+    ],
+)
+def test_names_of_nvml_are_found(nvml: str, name: str) -> None:
+    assert cards.find(nvml).name == name
+
+
+def test_an_unknown_card_names_the_nearest() -> None:
+    with pytest.raises(Refusal, match=r"`cards`: RTX 4099 is not in the table; the nearest are RTX 4090"):
+        cards.find("RTX 4099")
+
+
+@pytest.mark.parametrize("card", cards.CARDS, ids=lambda card: card.name)
+def test_every_card_has_rates_and_a_source(card: cards.Card) -> None:
+    rates = card.rates()
+    assert min(rates[:4]) > 0
+    assert card.source
+    assert 0.9 * card.memory_gb <= card.bytes / cards.GIB <= card.memory_gb
+    assert 30 <= card.power_w <= 1400
+
+
+def test_names_are_different() -> None:
+    assert len({card.name for card in cards.CARDS}) == len(cards.CARDS)
+
+
+def test_memory_is_that_of_nvml() -> None:
+    # Read on the H100 of docs/measurements/gpu_fit_h100.json.
+    assert cards.find("H100").bytes == pytest.approx(85520809984, rel=0.002)

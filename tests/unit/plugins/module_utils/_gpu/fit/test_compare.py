@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ranks of cards for a mix of jobs, prices, and two jobs on one card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+from tests.unit.support.gpu_fit import job
+
+MIX = [
+    (job(name="images", torchvision="resnet50", batch=64, dtype="amp"), 2.0),
+    (job(name="chat", task="infer", new_tokens=64), 1.0),
+]
+PRICES = {"currency": "eur", "prices": {"RTX 4090": 1900, "RTX 3090": 700, "H100": 28000}}
+
+
+def names(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["card"] for row in rows]
+
+
+def test_cards_on_which_jobs_fit_come_first() -> None:
+    rows = compare.rank(MIX, "speed")
+    assert [row["fitting"] for row in rows] == sorted((row["fitting"] for row in rows), reverse=True)
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+
+
+def test_money_ranks_cards_with_a_price() -> None:
+    rows = compare.rank(MIX, "money", priced=compare.prices(PRICES))
+    assert names(rows) == ["RTX 3090", "RTX 4090", "H100 SXM5 80 GB"]
+    assert "for 1000 EUR" in rows[0]["reason"]
+
+
+def test_each_reason_says_what_decides() -> None:
+    for by in ("speed", "watt", "memory"):
+        for row in compare.rank(MIX, by):
+            assert "decide" in row["reason"] and row["reason"].endswith(".")
+
+
+def test_memory_ranks_the_largest_first() -> None:
+    assert names(compare.rank(MIX, "memory"))[0] == "B200"
+
+
+@pytest.mark.parametrize(
+    ("prices", "message"),
+    [
+        ([], "no list of prices"),
+        ({"prices": {"RTX 4090": 1}}, "the currency is None: give its three letters"),
+        ({"currency": "", "prices": {"RTX 4090": 1}}, "the currency is ''"),
+        ({"currency": "EUR", "prices": {"RTX 4090": -1}}, "the price of RTX 4090 is -1"),
+        ({"currency": "EUR", "prices": {"RTX 4091": 1}}, "RTX 4091 is not in the table; the nearest"),
+    ],
+)
+def test_prices_are_refused(prices: Any, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        compare.prices(prices)
+
+
+def test_money_without_prices_is_refused() -> None:
+    with pytest.raises(Refusal, match="there are no prices"):
+        compare.rank(MIX, "money")
+
+
+@pytest.mark.parametrize("jobs", [None, {}, [], ["resnet50"]])
+def test_a_file_without_jobs_is_refused(jobs: Any) -> None:
+    with pytest.raises(Refusal, match="no list of jobs"):
+        compare.jobs(jobs)
+
+
+def test_a_count_below_one_is_refused() -> None:
+    with pytest.raises(Refusal, match="`count` of a job is 0"):
+        compare.weight({"count": 0})
+
+
+def test_two_jobs_on_one_card() -> None:
+    large = job(batch=8)
+    assert compare.together(large, large, cards.find("H200"))["fits"] == "yes"
+    small = compare.together(large, large, cards.find("RTX 3090"))
+    assert small["fits"] == "no" and "one after the other" in small["advice"]

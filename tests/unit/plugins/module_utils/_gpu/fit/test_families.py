@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shapes of models: parameters, and KV caches that were calculated by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+from tests.unit.support.gpu_fit import GPT2, LLAMA
+
+BERT = {
+    "model_type": "bert",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+}
+GEMMA = {
+    "model_type": "gemma3_text",
+    "hidden_size": 1152,
+    "intermediate_size": 6912,
+    "num_hidden_layers": 26,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 256,
+    "vocab_size": 262144,
+    "sliding_window": 512,
+}
+MISTRAL = {
+    **LLAMA,
+    "model_type": "mistral",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "vocab_size": 32000,
+    "sliding_window": 4096,
+    "tie_word_embeddings": False,
+}
+
+
+# What `sum(p.numel() for p in model.parameters())` returns for these models of transformers 5.17.
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (GPT2, 124_439_808),
+        (LLAMA, 1_235_814_400),
+        (MISTRAL, 7_241_732_096),
+        (GEMMA, 999_885_952),
+        (BERT, 109_514_298),
+    ],
+    ids=lambda value: value.get("model_type", "") if isinstance(value, dict) else "",
+)
+def test_parameters_are_those_of_transformers(config: dict[str, Any], parameters: int) -> None:
+    assert families.parameters(families.read(config))["total"] == parameters
+
+
+def test_kv_cache_with_grouped_queries() -> None:
+    # 2 (keys, values) x 16 layers x 8 heads x 64 x 2 bytes x 1000 tokens: a quarter of that of 32 heads.
+    assert families.cache_bytes(families.read(LLAMA), 1000, 2) == 32_768_000
+
+
+def test_kv_cache_with_a_sliding_window_stops_growing() -> None:
+    model = families.read(MISTRAL)
+    # 2 x 32 layers x 8 heads x 128 x 2 bytes = 131,072 for each token that is kept.
+    assert families.cache_bytes(model, 1000, 2) == 131_072_000
+    assert families.cache_bytes(model, 8000, 2) == families.cache_bytes(model, 4096, 2) == 131_072 * 4096
+
+
+def test_kv_cache_of_a_hybrid_model() -> None:
+    # Of 26 layers, each sixth keeps everything: 4 layers x 2000 tokens and 22 x 512; 2 x 1 head x 256 x 2 bytes each.
+    assert families.cache_bytes(families.read(GEMMA), 2000, 2) == (4 * 2000 + 22 * 512) * 1024
+
+
+def test_layer_types_say_which_layers_have_a_window() -> None:
+    kinds = ["full_attention" if number < 20 else "sliding_attention" for number in range(26)]
+    model = families.read({**GEMMA, "layer_types": kinds})
+    assert families.cache_bytes(model, 2000, 2) == (20 * 2000 + 6 * 512) * 1024
+
+
+def test_harmless_fields_change_nothing() -> None:
+    more = {"architectures": ["LlamaForCausalLM"], "rope_theta": 5e5, "torch_dtype": "bfloat16", "bos_token_id": 1}
+    assert families.read({**LLAMA, **more}) == families.read(LLAMA)
+
+
+def test_an_unknown_field_is_kept_for_the_interval() -> None:
+    assert families.read({**LLAMA, "mystery": True}).unknown == ("mystery",)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ([], "is no configuration"),
+        ({}, "`model_type` is missing"),
+        ({"model_type": "llama9"}, "known are .*llama"),
+        ({**LLAMA, "num_memory_heads": 4}, "num_memory_heads may change the shape"),
+        ({**LLAMA, "quantization_config": {"bits": 4}}, "quantization_config may change the shape"),
+        ({**LLAMA, "hidden_size": "2048"}, "hidden_size is '2048'"),
+        ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        ({**LLAMA, "num_key_value_heads": 5}, "no multiple of 5"),
+        ({**LLAMA, "num_attention_heads": 24}, "no multiple of its 24 heads"),
+        ({"model_type": "llama", "hidden_size": 64}, "has no intermediate_size|has no num_hidden_layers"),
+        ({**GEMMA, "layer_types": ["full_attention"]}, "each of its 26 layers"),
+        ({**GEMMA, "layer_types": ["linear_attention"] * 26}, "linear_attention is unknown"),
+        ({**GPT2, "add_cross_attention": True}, "another shape of gpt2"),
+    ],
+)
+def test_a_configuration_is_refused(config: Any, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        families.read(config)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Memory by part: properties of all requests, and figures of a real card."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, nets, request
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.support.gpu_fit import LLAMA, job
+
+MEASURED = Path(__file__).parents[6] / "docs/measurements/gpu_fit_h100.json"
+WINDOW = {**LLAMA, "model_type": "mistral", "sliding_window": 256}
+MIXTRAL = {**LLAMA, "model_type": "mixtral", "intermediate_size": 2048}
+VIT = {**{key: LLAMA[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads")}}
+VIT = {**VIT, "model_type": "vit", "intermediate_size": 4096, "image_size": 224, "patch_size": 16}
+LSTM = {"model_type": "lstm", "input_size": 64, "hidden_size": 256, "num_layers": 2, "num_labels": 10}
+NETS = sorted([*nets.RESNETS, *nets.VGGS, *nets.VITS])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a job that is possible."""
+    task = draw(st.sampled_from(request.TASKS))
+    options: dict[str, Any] = {
+        "task": task,
+        "batch": draw(st.integers(1, 64)),
+        "dtype": draw(st.sampled_from(request.DTYPES)),
+    }
+    options["optimizer"] = draw(st.sampled_from(sorted(request.OPTIMIZERS)))
+    if task in ("train", "infer") and draw(st.booleans()):
+        return {**options, "torchvision": draw(st.sampled_from(NETS))}
+    choices = [LLAMA, WINDOW, MIXTRAL] if task in ("lora", "qlora") else [LLAMA, WINDOW, MIXTRAL, LSTM]
+    config = draw(st.sampled_from(choices))
+    options.update(config=config, sequence=draw(st.integers(1, 2048)))
+    if config is LSTM:
+        return options
+    if task == "infer":
+        return {**options, "new_tokens": draw(st.integers(0, 512))}
+    options["checkpointing"] = draw(st.booleans())
+    sharing = draw(st.sampled_from(request.SHARING))
+    return {**options, "sharing": sharing, "gpus": 1 if sharing == "none" else draw(st.sampled_from((2, 4, 8)))}
+
+
+@given(requests())
+def test_parts_add_up_to_the_total(options: dict[str, Any]) -> None:
+    need = memory.estimate(request.parse(options))
+    assert sum(need.parts.values()) == need.total
+    assert tuple(need.parts) == memory.PARTS
+    assert min(need.parts.values()) >= 0
+    assert 0 < need.low <= need.total <= need.high
+
+
+@given(requests(), st.integers(1, 64))
+def test_more_batch_never_needs_less(options: dict[str, Any], more: int) -> None:
+    small = memory.estimate(request.parse(options))
+    large = memory.estimate(request.parse({**options, "batch": options["batch"] + more}))
+    assert (small.low, small.total, small.high) <= (large.low, large.total, large.high)
+    assert small.total <= large.total and small.high <= large.high
+
+
+@given(requests())
+def test_a_smaller_dtype_never_needs_more(options: dict[str, Any]) -> None:
+    full = memory.estimate(request.parse({**options, "dtype": "fp32"}))
+    half = memory.estimate(request.parse({**options, "dtype": "bf16"}))
+    assert half.total <= full.total and half.high <= full.high
+
+
+@given(requests(), st.integers(1, 512))
+def test_a_longer_sequence_never_needs_less(options: dict[str, Any], more: int) -> None:
+    if not options.get("sequence"):
+        return
+    longer = memory.estimate(request.parse({**options, "sequence": options["sequence"] + more}))
+    assert memory.estimate(request.parse(options)).total <= longer.total
+
+
+def test_checkpointing_saves_activations() -> None:
+    plain, again = (memory.estimate(job(batch=8, checkpointing=value)) for value in (False, True))
+    assert again.parts["activations"] < plain.parts["activations"] / 3
+    assert again.parts["weights"] == plain.parts["weights"]
+
+
+def test_state_of_optimizers() -> None:
+    states = {name: memory.estimate(job(optimizer=name)).parts["optimizer"] for name in request.OPTIMIZERS}
+    weights = memory.estimate(job()).parts["weights"]
+    assert states["adamw"] == 2 * weights == 2 * states["sgd"]
+    assert states["sgd_plain"] == 0 < states["adafactor"] < states["adamw_8bit"] < states["sgd"]
+
+
+def test_lora_trains_adapters_alone() -> None:
+    need = memory.estimate(job(task="lora", lora_rank=8))
+    # 16 layers, queries and values: 8 x (2048 + 2048) and 8 x (2048 + 512), AdamW in fp32.
+    assert need.parts["optimizer"] == 16 * 8 * (4096 + 2560) * 4 * 2
+
+
+def test_qlora_needs_less_than_lora() -> None:
+    assert memory.estimate(job(task="qlora")).total < memory.estimate(job(task="lora")).total
+
+
+def test_fsdp_divides_weights_and_states() -> None:
+    alone = memory.estimate(job())
+    shared = memory.estimate(job(gpus=4, sharing="fsdp"))
+    assert shared.parts["weights"] == pytest.approx(alone.parts["weights"] / 4, abs=1)
+    assert shared.parts["optimizer"] == pytest.approx(alone.parts["optimizer"] / 4, abs=1)
+
+
+def test_ddp_needs_more_than_one_gpu() -> None:
+    assert memory.estimate(job(gpus=2, sharing="ddp")).total > memory.estimate(job()).total
+
+
+def test_an_unknown_field_widens_the_interval() -> None:
+    plain = memory.estimate(job())
+    wider = memory.estimate(job(config={**LLAMA, "mystery": True}))
+    assert wider.total == plain.total
+    assert wider.low < plain.low and wider.high > plain.high
+
+
+def measured(split: str) -> list[tuple[request.Request, dict[str, Any]]]:
+    """Return configurations of the H100, and what they needed."""
+    cases = json.loads(MEASURED.read_text())["cases"]
+    return [(request.parse(case["request"]), case["measured"]) for case in cases if case["request"]["split"] == split]
+
+
+def test_the_division_is_10_to_31() -> None:
+    assert (len(measured("tuning")), len(measured("held_out"))) == (10, 31)
+
+
+def test_peaks_of_a_real_card_are_near() -> None:
+    errors = [abs(memory.estimate(job).tensors / found["allocated"] - 1) for job, found in measured("held_out")]
+    assert statistics.median(errors) <= 0.03
+
+
+def test_intervals_have_nine_of_ten_real_processes() -> None:
+    inside = [
+        memory.estimate(job).low <= found["process"] <= memory.estimate(job).high for job, found in measured("held_out")
+    ]
+    assert sum(inside) >= 0.9 * len(inside)

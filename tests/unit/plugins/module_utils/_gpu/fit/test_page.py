@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of HTML."""
+
+from __future__ import annotations
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, cards, compare, page
+
+from tests.unit.support.gpu_fit import job
+
+
+def test_the_page_needs_nothing_else_and_escapes_names() -> None:
+    rows = compare.rank([(job(name="<b>", torchvision="resnet18"), 1.0)], "speed")
+    text = page.page({"by": "speed", "ranks": rows, "jobs": []})
+    assert "<svg" in text and "</html>" in text
+    assert "src=" not in text and "<script" not in text and "@import" not in text
+
+
+def test_names_of_jobs_are_escaped() -> None:
+    found = answer.estimate(job(name="<b>", torchvision="resnet18"), [cards.find("L4")])
+    assert "&lt;b&gt;" in page.page({"jobs": [found]}) and "<b>" not in page.page({"jobs": [found]})
