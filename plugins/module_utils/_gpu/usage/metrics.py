@@ -89,7 +89,7 @@ class Metrics:
                 continue
             lines += [f"# HELP {PREFIX}_{name} {description}", f"# TYPE {PREFIX}_{name} {kind}"]
             lines += [
-                f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.6g}"
+                f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.10g}"
                 if name in _GAUGES
                 else f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.3f}"
                 for label, values in sorted(self.totals.items())

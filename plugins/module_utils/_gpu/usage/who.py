@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program `gpu-who`: who uses the GPUs now, and who used them today, this week and this month. For everybody; it never asks the driver."""
+"""The program `gpu-who`: who uses the GPUs now, and who used them. For everybody; it never asks the driver."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def now_text(found: t.Mapping[str, t.Any], now: float) -> str:
     lines = []
     if snapshot.is_stale(found, now):
         age = idle.duration(snapshot.age_s(found, now))
-        lines.append(f"STALE: the sampler has written nothing for {age}. `systemctl status rigwright-gpu-usage` has the reason.")
+        lines.append(
+            f"STALE: the sampler has written nothing for {age}. `systemctl status rigwright-gpu-usage` has the reason."
+        )
     if found["problem"]:
         lines.append(f"PROBLEM: {_safe(found['problem'])}")
     for gpu in found["gpus"]:
@@ -208,7 +210,7 @@ def show_sums(tree: Tree, chosen: argparse.Namespace, now: float) -> tuple[str, 
     return (csv_text(SUM_FIELDS, rows) if chosen.csv else sums_text(rows, totals, names)), problems
 
 
-def main(tree: t.Optional[Tree] = None, arguments: t.Optional[t.Sequence[str]] = None) -> int:
+def main(tree: Tree | None = None, arguments: t.Sequence[str] | None = None) -> int:
     """Print who uses the GPUs. The status is 1 where something could not be read, and 2 for a wrong command line."""
     tree = tree or Tree()
     chosen = arguments_of(sys.argv[1:] if arguments is None else arguments)
