@@ -127,10 +127,10 @@ def _of_slurm(below: t.Sequence[str], uid: int, names: Names) -> Owner:
 
 
 def _of_container(identifier: str, uid: int, names: Names) -> Owner:
-    known = names.containers.get(identifier, {})
-    name = known.get("name") or identifier[:_SHORT_ID]
-    if known.get("user"):
-        return Owner(known["user"], None, CONTAINER, name)
+    entry = names.containers.get(identifier, {})
+    name = entry.get("name") or identifier[:_SHORT_ID]
+    if entry.get("user"):
+        return Owner(entry["user"], None, CONTAINER, name)
     # Root and the service users of an image are nobody's account on the host.
     return _person(uid, CONTAINER, name, names)
 

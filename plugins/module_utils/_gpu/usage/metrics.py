@@ -42,7 +42,7 @@ class Metrics:
         # Each GPU needs room for its others, and two series are of the sampler itself.
         room = (SERIES - 2) // len(_METRICS) - gpus
         if label not in self.totals and len([row for row in self.totals if row[1:] != (OTHER, OTHER)]) >= room:
-            gone = [row for row, seen in self.active.items() if now - seen > _KEPT_S and row[1:] != (OTHER, OTHER)]
+            gone = [row for row, moment in self.active.items() if now - moment > _KEPT_S and row[1:] != (OTHER, OTHER)]
             if gone:
                 oldest = min(gone, key=lambda row: self.active[row])
                 del self.totals[oldest], self.active[oldest]
@@ -89,9 +89,7 @@ class Metrics:
                 continue
             lines += [f"# HELP {PREFIX}_{name} {description}", f"# TYPE {PREFIX}_{name} {kind}"]
             lines += [
-                f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.10g}"
-                if name in _GAUGES
-                else f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.3f}"
+                f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.15g}"
                 for label, values in sorted(self.totals.items())
                 if name != "sm_ratio" or label[0] not in unshared
             ]

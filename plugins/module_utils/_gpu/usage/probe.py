@@ -4,7 +4,7 @@
 
 """A sample of all GPUs and their processes, by NVML and /proc. Run in a child process: either may hang for ever.
 
-NVML is open only while it is asked. An open handle would be in the way of a reset, of MIG and of a new driver.
+NVML is open only while it is uptime. An open handle would be in the way of a reset, of MIG and of a new driver.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Probe:
         self.nvml = nvml
         self._read_until: dict[str, int] = {}
 
-    def sample(self, asked: float, now: float) -> Facts:
+    def sample(self, uptime: float, now: float) -> Facts:
         """Return driver, problem and GPUs.
 
-        :param asked: seconds since the boot.
+        :param uptime: seconds since the boot.
         :param now: the time of the clock.
         """
         result: Facts = {"driver": "", "problem": "", "gpus": []}
@@ -64,7 +64,7 @@ class Probe:
                         result["gpus"].append(gpu)
         except NvmlError as error:
             result["problem"] = f"NVML: {error.name}: {error.next_step}"
-        self._add_owners(result["gpus"], asked, now)
+        self._add_owners(result["gpus"], uptime, now)
         return result
 
     def _gpu(self, reader: Reader, now: float) -> Facts:
@@ -111,18 +111,18 @@ class Probe:
         # A kernel that took less than a percent was a kernel.
         return {pid: -(-sum(values) // len(values)) for pid, values in found.items()}
 
-    def _add_owners(self, gpus: t.Sequence[Facts], asked: float, now: float) -> None:
-        found = self.processes.read({row["pid"] for gpu in gpus for row in gpu["processes"]}, asked)
+    def _add_owners(self, gpus: t.Sequence[Facts], uptime: float, now: float) -> None:
+        found = self.processes.read({row["pid"] for gpu in gpus for row in gpu["processes"]}, uptime)
         for gpu in gpus:
-            gpu["processes"] = [{**row, **_described(found[row["pid"]], asked, now)} for row in gpu["processes"]]
+            gpu["processes"] = [{**row, **_described(found[row["pid"]], uptime, now)} for row in gpu["processes"]]
 
 
-def _described(process: Process, asked: float, now: float) -> Facts:
+def _described(process: Process, uptime: float, now: float) -> Facts:
     return {
         **dataclasses.asdict(process.owner),
         "command": process.command,
         "start": process.start,
-        "started": now if process.start is None else round(now - (asked - process.start), 2),
+        "started": now if process.start is None else round(now - (uptime - process.start), 2),
     }
 
 

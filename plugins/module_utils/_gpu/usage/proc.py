@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.attribution import (
+    CONTAINER,
     NOBODY,
     Names,
     Owner,
@@ -30,7 +31,7 @@ CONTAINERS = "/run/rigwright-gpu-containers/containers.json"
 _SESSIONS = "/run/systemd/sessions"
 # proc(5), stat: the fields after the name of the program, of which the start is field 22.
 _START = 19
-# A process that started this long after NVML was asked cannot be the one that NVML named. The kernel counts in 10 ms.
+# A process that started this long after NVML was uptime cannot be the one that NVML named. The kernel counts in 10 ms.
 _TOLERANCE_S = 0.02
 
 
@@ -72,20 +73,20 @@ class Processes:
         self.ticks = ticks or os.sysconf("SC_CLK_TCK")
         self._kept: dict[int, Process] = {}
 
-    def read(self, pids: t.Collection[int], asked: float) -> dict[int, Process]:
+    def read(self, pids: t.Collection[int], uptime: float) -> dict[int, Process]:
         """Read processes that NVML has named.
 
-        :param asked: when NVML was asked, in seconds since the boot.
+        :param uptime: when NVML was uptime, in seconds since the boot.
         """
         names = Names(self.users, self._service, {})
         found = {}
         for pid in pids:
             stat = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
             kept = self._kept.get(pid)
-            if stat is None or stat[1] > asked + _TOLERANCE_S:
+            if stat is None or stat[1] > uptime + _TOLERANCE_S:
                 # It has ended since NVML named it: the last sample knows it, or nobody does.
                 found[pid] = kept or MISSING
-            elif kept and kept.start == stat[1]:
+            elif kept and kept.start == stat[1] and not _is_unnamed(kept):
                 found[pid] = dataclasses.replace(kept, command=stat[0])
             else:
                 if not names.containers:
@@ -106,6 +107,11 @@ class Processes:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.
         match = re.search(r"^SERVICE=(\S+)$", self.tree.text(f"{_SESSIONS}/{session}"), re.MULTILINE)
         return match[1] if match else ""
+
+
+def _is_unnamed(process: Process) -> bool:
+    # Docker names a container a moment after it runs.
+    return process.owner.kind == CONTAINER and not process.owner.user
 
 
 def user_names() -> t.Callable[[int], str]:

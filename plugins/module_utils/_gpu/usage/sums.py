@@ -63,7 +63,7 @@ def counted_s(elapsed_s: float | None, interval_s: float) -> float:
 
 
 def parts_of(end: float, seconds: float) -> dict[str, float]:
-    """Divide an interval among the days that it lies in, as shares of 1. Before the clock is set there is no day."""
+    """Divide an interval among the days that it covers, as shares of 1. Before the clock is set there is no day."""
     if seconds <= 0 or end < _FIRST_TIME:
         return {}
     midnight = end - end % DAY_S

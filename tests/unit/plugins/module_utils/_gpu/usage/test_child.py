@@ -18,14 +18,14 @@ HANGS = "import signal; signal.pause()"
 
 @pytest.fixture
 def start() -> Iterator[Callable[[str], Child]]:
-    made: list[Child] = []
+    children: list[Child] = []
 
     def build(program: str) -> Child:
-        made.append(Child([sys.executable, "-I", "-c", program]))
-        return made[-1]
+        children.append(Child([sys.executable, "-I", "-c", program]))
+        return children[-1]
 
     yield build
-    for child in made:
+    for child in children:
         child.close()
 
 

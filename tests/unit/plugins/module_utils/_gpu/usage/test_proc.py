@@ -39,36 +39,36 @@ def test_process_has_start_command_and_owner(tmp_path: Path) -> None:
     sessions = tmp_path / "run/systemd/sessions"
     sessions.mkdir(parents=True)
     (sessions / "3").write_text("UID=1000\nSERVICE=sshd\n")
-    found = processes(tmp_path).read([42], asked=20.0)[42]
+    found = processes(tmp_path).read([42], uptime=20.0)[42]
     assert (found.start, found.command, found.owner.user, found.owner.kind) == (12.34, "python3", "alice", "ssh")
 
 
 def test_pid_of_another_user_is_another_process(tmp_path: Path) -> None:
     reader = processes(tmp_path)
     add(tmp_path, 42, 1000, 1000, "/")
-    assert reader.read([42], asked=20.0)[42].owner.user == "alice"
+    assert reader.read([42], uptime=20.0)[42].owner.user == "alice"
     add(tmp_path, 42, 3000, 1001, "/")
-    found = reader.read([42], asked=40.0)[42]
+    found = reader.read([42], uptime=40.0)[42]
     assert (found.start, found.owner.user) == (30.0, "bob")
 
 
 def test_pid_reused_after_nvml_answered_stays_the_earlier_ones(tmp_path: Path) -> None:
     reader = processes(tmp_path)
     add(tmp_path, 42, 1000, 1000, "/")
-    reader.read([42], asked=20.0)
+    reader.read([42], uptime=20.0)
     add(tmp_path, 42, 4100, 1001, "/")
-    assert reader.read([42], asked=40.0)[42].owner.user == "alice"
-    assert processes(tmp_path).read([42], asked=40.0)[42] == MISSING
+    assert reader.read([42], uptime=40.0)[42].owner.user == "alice"
+    assert processes(tmp_path).read([42], uptime=40.0)[42] == MISSING
 
 
 def test_process_that_ended_keeps_its_owner_for_a_sample(tmp_path: Path) -> None:
     reader = processes(tmp_path)
     add(tmp_path, 42, 1000, 1000, "/")
-    reader.read([42], asked=20.0)
+    reader.read([42], uptime=20.0)
     (tmp_path / "proc/42/stat").unlink()
-    assert reader.read([42], asked=35.0)[42].owner.user == "alice"
-    assert reader.read([], asked=50.0) == {}
-    assert reader.read([42], asked=65.0)[42] == MISSING
+    assert reader.read([42], uptime=35.0)[42].owner.user == "alice"
+    assert reader.read([], uptime=50.0) == {}
+    assert reader.read([42], uptime=65.0)[42] == MISSING
 
 
 def test_kind_outlives_the_login_session(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_kind_outlives_the_login_session(tmp_path: Path) -> None:
     sessions.mkdir(parents=True)
     (sessions / "3").write_text("SERVICE=sshd\n")
     reader = processes(tmp_path)
-    reader.read([42], asked=20.0)
+    reader.read([42], uptime=20.0)
     (sessions / "3").unlink()
-    assert reader.read([42], asked=35.0)[42].owner.kind == "ssh"
+    assert reader.read([42], uptime=35.0)[42].owner.kind == "ssh"
 
 
 def test_process_of_another_namespace_is_unknown(tmp_path: Path) -> None:
-    assert processes(tmp_path).read([42], asked=20.0)[42] == MISSING
+    assert processes(tmp_path).read([42], uptime=20.0)[42] == MISSING
 
 
 def test_stat_of_a_hostile_name_is_read() -> None:
@@ -108,7 +108,7 @@ def test_names_of_containers_are_read(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"containers": {ID: {"name": "trainer", "user": "carol"}}}))
     add(tmp_path, 42, 1000, 0, f"/system.slice/docker-{ID}.scope")
-    found = processes(tmp_path).read([42], asked=20.0)[42].owner
+    found = processes(tmp_path).read([42], uptime=20.0)[42].owner
     assert (found.user, found.kind, found.name) == ("carol", "container", "trainer")
 
 
