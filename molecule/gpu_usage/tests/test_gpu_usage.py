@@ -152,7 +152,7 @@ def test_reused_pid_belongs_to_its_new_user(targets: list[Machine], pids: dict[s
             )
         )
         use(target, {pid: 10})
-        wait_for(target, lambda found: owners(found).get(pid, ("",))[0] == "alice", "the process of alice")
+        wait_for(target, lambda found, pid=pid: owners(found).get(pid, ("",))[0] == "alice", "the process of alice")
         again = (
             f"kill -9 {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done;"
             f" for try in $(seq 500); do echo {pid - 1} > /proc/sys/kernel/ns_last_pid;"
@@ -160,7 +160,7 @@ def test_reused_pid_belongs_to_its_new_user(targets: list[Machine], pids: dict[s
             f" [ $! = {pid} ] && exit; kill -9 $!; done; exit 1"
         )
         target.must(again)
-        wait_for(target, lambda found: owners(found).get(pid, ("",))[0] == "bob", "the process of bob")
+        wait_for(target, lambda found, pid=pid: owners(found).get(pid, ("",))[0] == "bob", "the process of bob")
         target.must(f"kill {pid}")
 
 
