@@ -23,7 +23,8 @@ RUNNING: list[dict[str, Any]] = [
 
 
 class FakeDocker(http.server.BaseHTTPRequestHandler):
-    status, paths = 200, []
+    status = 200
+    paths: list[str] = []  # noqa: RUF012
 
     def do_GET(self) -> None:
         self.paths.append(self.path)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.probe import Probe, serve
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.proc import Processes
 
@@ -114,13 +115,12 @@ def test_missing_driver_is_a_problem_and_ends_the_child(probe: Probe) -> None:
 def test_nothing_is_open_between_two_samples(probe: Probe) -> None:
     calls: list[str] = []
 
-    def nvml() -> Any:
-        found = original()
-        call = found.call
-        found.call = lambda function, *arguments: (calls.append(function), call(function, *arguments))[1]
-        return found
+    class Recording(Nvml):
+        def call(self, function: str, *arguments: Any) -> Any:
+            calls.append(function)
+            return super().call(function, *arguments)
 
-    original, probe.nvml = probe.nvml, nvml
+    probe.nvml = Recording
     with fake_nvml.fake(["H200"]):
         probe.sample(1000.0, NOW)
     assert calls[0] == "nvmlInit" and calls[-1] == "nvmlShutdown"

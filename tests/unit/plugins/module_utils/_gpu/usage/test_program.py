@@ -135,7 +135,7 @@ def test_full_disk_and_late_samples_do_not_end_the_sampler(tmp_path: Path, work_
         clock[0] += max(0.0, seconds)
         return len(begun) == 4
 
-    found.sample = sample  # type: ignore[method-assign]
+    found.sample = sample  # type: ignore[assignment,method-assign]
     program.run(found, lambda: clock[0], stopped)
     assert begun == starts
     assert lines == ["a file cannot be written: no space left on device"]

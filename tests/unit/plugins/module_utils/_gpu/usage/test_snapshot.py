@@ -33,7 +33,7 @@ GPU = {
     "power_limit_w": 700.0,
     "processes": [PROCESS],
 }
-HEADER = {"time": 1764076800.0, "interval_s": 15, "host": "ws1", "driver": "580.95.05", "problem": ""}
+HEADER: dict[str, Any] = {"time": 1764076800.0, "interval_s": 15, "host": "ws1", "driver": "580.95.05", "problem": ""}
 
 
 def changed(path: str, value: Any) -> str:
