@@ -81,7 +81,7 @@ class Child:
             while not found.endswith(b"\n"):
                 if not selector.select(max(0.0, end - time.monotonic())):
                     self.kill()
-                    raise Unanswered(f"NVML does not answer within {timeout_s:g} s")
+                    raise Unanswered(f"NVML does not answer within {timeout_s:.0f} s")
                 part = os.read(handle, 1 << 16)
                 found += part
                 if not part or len(found) > _LIMIT:
