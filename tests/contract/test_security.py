@@ -113,8 +113,9 @@ READERS = {
         CHECKED: "_conda/prefix.py _conda/rattler.py _core/atomic.py _core/config_files.py _gpu/accept/baseline.py",
         PRIVATE: "_backup/import_tar.py _nvidia/cudnn_wheels.py",
         KERNEL: """
-            _gpu/usage/terminals.py _gpu/usage/who.py _dataset_cache/cli.py _dataset_cache/host.py _docker/gpu_toolkit_facts.py _gpu/locked_clocks.py _gpu/mps/apply.py
-            train_digits.py _gpu/mps/facts.py _storage/facts.py _system/listeners.py _system/mounts.py
+            _gpu/usage/terminals.py _gpu/usage/who.py _dataset_cache/cli.py _dataset_cache/host.py _docker/gpu_toolkit_facts.py
+            _gpu/locked_clocks.py _gpu/mps/apply.py train_digits.py _gpu/mps/facts.py _storage/facts.py _system/listeners.py
+            _system/mounts.py
         """,
         NAMED: "_backup/cli.py _dataset_cache/making.py _dataset_cache/settings.py _xrdp/facts.py",
         RIGHTS: "_backup/hooks.py _backup/location.py _core/writable.py _dataset_cache/copies.py _dataset_cache/sources.py",

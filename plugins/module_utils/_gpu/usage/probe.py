@@ -10,7 +10,6 @@ NVML is open only while it is uptime. An open handle would be in the way of a re
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import json
 import time
 import typing as t
@@ -119,7 +118,12 @@ class Probe:
 
 def _described(process: Process, uptime: float, now: float) -> Facts:
     return {
-        **dataclasses.asdict(process.owner),
+        "user": process.owner.user,
+        "kind": process.owner.kind,
+        "name": process.owner.name,
+        "uid": process.uid if process.owner.uid is None else process.owner.uid,
+        # Messages are for the owner: root in a container with a label is not.
+        "owner_uid": process.owner.uid,
         "command": process.command,
         "start": process.start,
         "started": now if process.start is None else round(now - (uptime - process.start), 2),

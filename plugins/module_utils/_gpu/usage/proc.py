@@ -37,11 +37,12 @@ _TOLERANCE_S = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """A process: *start* in seconds since the boot. One of another pid namespace has none."""
+    """A process: *start* in seconds since the boot. One of another pid namespace has none, and the uid -1."""
 
     start: float | None
     command: str
     owner: Owner
+    uid: int = -1
 
 
 MISSING = Process(None, "", NOBODY)
@@ -101,7 +102,7 @@ class Processes:
         again = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
         if not uid or not again or again[1] != stat[1]:
             return MISSING
-        return Process(stat[1], stat[0], attribute(groups, int(uid[1]), names))
+        return Process(stat[1], stat[0], attribute(groups, int(uid[1]), names), int(uid[1]))
 
     def _service(self, session: str) -> str:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.

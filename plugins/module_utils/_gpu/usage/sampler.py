@@ -153,7 +153,7 @@ class Sampler:
         for process in self.windows.due(memory, self.settings.idle_memory_mib, self.settings.idle_after_s):
             gpu, row = rows[process]
             text = idle.message(self.settings.host, gpu["index"], row)
-            terminals = self.send(row["uid"], text) if row["uid"] is not None else 0
+            terminals = self.send(row["owner_uid"], text) if row["owner_uid"] is not None else 0
             self.report(f"idle: {row['user'] or 'an unknown user'}: {text} ({terminals} terminals)")
 
     def save(self, clock: float) -> None:

@@ -42,7 +42,7 @@ _GPU_FIELDS: dict[str, t.Any] = {
 _PROCESS_FIELDS: dict[str, t.Any] = {
     "pid": int,
     "user": str,
-    "uid": (int, type(None)),
+    "uid": int,
     "kind": str,
     "name": str,
     "command": str,

@@ -50,6 +50,18 @@ def test_sample_has_gpus_and_owners(probe: Probe) -> None:
     ]
 
 
+def test_root_in_a_container_is_nobody(probe: Probe, tmp_path: Path) -> None:
+    add(tmp_path, 44, 1044, 0, f"/system.slice/docker-{'ab' * 32}.scope")
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.run_process(0, 44)
+        machine.run_process(0, 45)
+        rows = probe.sample(1000.0, NOW)["gpus"][0]["processes"]
+    assert [(row["user"], row["kind"], row["uid"], row["owner_uid"]) for row in rows] == [
+        ("", "container", 0, None),
+        ("", "unknown", -1, None),
+    ]
+
+
 def test_share_is_that_since_the_last_sample(probe: Probe) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.run_process(0, 42)

@@ -30,6 +30,7 @@ def process(
         "pid": pid,
         "user": user,
         "uid": 1000,
+        "owner_uid": 1000,
         "kind": "ssh",
         "name": "",
         "command": "python3",
@@ -251,6 +252,13 @@ def test_idle_owner_has_one_message(host: Host) -> None:
     assert uid == 1000
     assert text.startswith("python3 (pid 42) holds 18.0 GiB of GPU 0 on ws1, and ran no kernel for 2 h.")
     assert [row["idle_s"] for row in host.snapshot()["gpus"][0]["processes"]] == [7500, 0]
+
+
+def test_unknown_owner_has_no_message_and_the_journal_has_it(host: Host) -> None:
+    host.processes = [{**process(42, "", share=0), "uid": 0, "owner_uid": None}]
+    host.run(1 + 480)
+    assert host.sent == []
+    assert host.lines[0].startswith("idle: an unknown user: python3 (pid 42)")
 
 
 def test_restart_keeps_idle_times_and_repeats_no_message(host: Host) -> None:
