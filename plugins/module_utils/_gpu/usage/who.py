@@ -83,7 +83,7 @@ def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Facts], Facts, list
     used = sum(use.joules for use in rows.values())
     totals = {
         "days": total["days"],
-        "observed_gpu_hours": round(total["observed_s"] / _HOUR, 3),
+        "observed_gpu_hours": round(total["observed_s"] / _HOUR, 4),
         "kwh": round(total["joules"] / _KWH, 4),
         "idle_kwh": round(max(0.0, total["joules"] - used) / _KWH, 4),
     }
@@ -92,9 +92,9 @@ def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Facts], Facts, list
 
 def _hours(use: sums.Use) -> Facts:
     return {
-        "gpu_hours": round(use.held_s / _HOUR, 3),
-        "busy_gpu_hours": round(use.busy_s / _HOUR, 3),
-        "gib_hours": round(use.gib_s / _HOUR, 3),
+        "gpu_hours": round(use.held_s / _HOUR, 4),
+        "busy_gpu_hours": round(use.busy_s / _HOUR, 4),
+        "gib_hours": round(use.gib_s / _HOUR, 4),
         "kwh": round(use.joules / _KWH, 4),
     }
 
