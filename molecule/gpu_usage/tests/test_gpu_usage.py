@@ -145,24 +145,37 @@ def test_processes_of_three_users_are_attributed(
         }
 
 
+# Start a program as a user, with a pid of choice: clone3(2) with set_tid, as CRIU does.
+CLONE = """\
+import ctypes, os, signal, struct, sys
+pid, uid = map(int, sys.argv[1:])
+wanted = (ctypes.c_int * 1)(pid)
+arguments = struct.pack('11Q', 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1, 0)
+child = ctypes.CDLL(None).syscall(435, arguments, len(arguments))
+if child == 0:
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    os.execvp('sleep', ['sleep', 'infinity'])
+sys.exit(child != pid)
+"""
+
+
+def start_as(target: Machine, user: str, pid: int) -> None:
+    target.must(f'python3 -c "{CLONE}" {pid} $(id -u {user}) >/dev/null 2>&1 </dev/null')
+
+
 def test_reused_pid_belongs_to_its_new_user(targets: list[Machine]) -> None:
+    pid = 54321
     for target in targets:
-        pid = int(
-            target.must(
-                "setsid setpriv --reuid alice --clear-groups sleep infinity >/dev/null 2>&1 </dev/null & echo $!"
-            )
-        )
+        start_as(target, "alice", pid)
         use(target, {pid: 10})
-        wait_for(target, lambda found, pid=pid: owners(found).get(pid, ("",))[0] == "alice", "the process of alice")
-        again = (
-            f"kill -9 {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done;"
-            f" for try in $(seq 500); do echo {pid - 1} > /proc/sys/kernel/ns_last_pid;"
-            " setpriv --reuid bob --clear-groups sleep infinity >/dev/null 2>&1 </dev/null &"
-            f" [ $! = {pid} ] && exit; kill -9 $!; done; exit 1"
-        )
-        target.must(again)
-        wait_for(target, lambda found, pid=pid: owners(found).get(pid, ("",))[0] == "bob", "the process of bob")
+        wait_for(target, lambda found: owners(found).get(pid, ("",))[0] == "alice", "the process of alice")
+        target.must(f"kill -9 {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done")
+        start_as(target, "bob", pid)
+        wait_for(target, lambda found: owners(found).get(pid, ("",))[0] == "bob", "the process of bob")
         target.must(f"kill {pid}")
+        target.put(state())
 
 
 def test_hanging_nvml_is_reported_and_asked_again(targets: list[Machine]) -> None:
