@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,8 @@ def test_signal_ends_the_wait() -> None:
     earlier = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     try:
         assert program.wait(0.0) is False
-        os.kill(os.getpid(), signal.SIGTERM)
+        # To this thread: a worker of pytest has others, and a sampler has none.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         assert program.wait(60.0) is True
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
