@@ -7,6 +7,8 @@ python -m harness.fakes.gpu_hosts
 
 from __future__ import annotations
 
+import json
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 from harness.fakes import nvml as fake_nvml
@@ -34,9 +36,12 @@ def state(**changes: str | None) -> dict[str, Entry]:
     """Return the state of NVML, as `Machine.put` takes it, with changed facts by their whole names. None removes a fact."""
     ((path, entry),) = table(GPUS).items()
     facts = dict(line.split("=", 1) for line in (entry.content or b"").decode().splitlines())
+    facts = {key: value for key, value in facts.items() if key not in ("!serial", "~end")}
     others = {**facts, **{key.replace("__", "."): value for key, value in changes.items()}}
     remaining = {key: value for key, value in others.items() if value is not None}
-    return {path: Entry(fake_nvml.as_text(remaining, 1 + len(changes)).encode())}
+    # A program that runs reads the state again when its serial number is another.
+    serial = zlib.crc32(json.dumps(remaining, sort_keys=True).encode())
+    return {path: Entry(fake_nvml.as_text(remaining, serial).encode())}
 
 
 def prepare(machine: Machine) -> None:

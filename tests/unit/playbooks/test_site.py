@@ -13,7 +13,7 @@ import yaml
 
 CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
-GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "gpu_health", "nvidia_container_toolkit")
+GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "gpu_health", "nvidia_container_toolkit", "gpu_usage")
 # Roles that run where one of their variables is set, with such a variable.
 DECLARED: dict[str, dict[str, Any]] = {
     "storage": {"storage_directories": []},
@@ -111,7 +111,7 @@ def test_otherwise_the_client_goes_on(site, options):
 
 def runs_gpu_roles(shown):
     """Return True if the workstation got all the roles for GPUs; no other host ever does."""
-    assert not re.search(r"(nvidia_driver|cuda|cudnn|gpu_health) for (one|two)", shown)
+    assert not re.search(r"(nvidia_driver|cuda|cudnn|gpu_health|gpu_usage) for (one|two)", shown)
     (all_or_none,) = {f"{role} for tower" in shown for role in GPU_ROLES}
     return all_or_none
 

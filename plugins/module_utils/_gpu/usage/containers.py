@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program of the unit rigwright-gpu-containers: it writes names and users of running containers for the sampler.
+
+Docker's group has the rights of root. So the sampler does not have it, and this program does nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask
+
+# The file that _gpu.usage.proc reads.
+PATH = "/run/rigwright-gpu-containers/containers.json"
+# The user who is to be charged, as `docker run --label rigwright.user=$USER`.
+LABEL = "rigwright.user"
+INTERVAL_S = 15
+
+
+def names_of(containers: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, dict[str, str]]:
+    """Return name and user of each container, by its id."""
+    return {
+        str(row["Id"]): {
+            "name": str((row.get("Names") or [""])[0]).lstrip("/"),
+            "user": str((row.get("Labels") or {}).get(LABEL, "")),
+        }
+        for row in containers
+    }
+
+
+def write_names(path: str, last: str) -> str:
+    """Write the file if it is not as it was, and return its text. Without docker it has no container.
+
+    :raises OSError: it cannot be written.
+    """
+    try:
+        found = names_of(ask("/containers/json"))
+    except (OSError, ValueError):
+        found = {}
+    text = json.dumps({"containers": found}, sort_keys=True) + "\n"
+    if text != last:
+        write_file(path, text)
+    return text
+
+
+def main() -> int:
+    """Write the names for ever."""
+    text = ""
+    while True:
+        try:
+            text = write_names(PATH, text)
+        except OSError as error:
+            sys.stderr.write(f"{PATH} cannot be written: {error}\n")
+            return 1
+        time.sleep(INTERVAL_S)

@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan the role gpu_usage: what is wrong with its request, and what is missing on the host."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import request as options
+
+ROLE = "gpu_usage"
+DOCKER_GROUP = "docker"
+
+Request = t.Mapping[str, t.Any]
+
+
+def environment_due(environment: str, requirements: str, present: bool) -> bool:
+    """Return whether python_environment would change the Python of modules for this role."""
+    try:
+        found = venv.read_facts(environment, requirements)
+    except venv.VenvError:
+        # python_environment refuses it, with its reasons.
+        return True
+    return venv.plan(found, requirements, ROLE, present).changed
+
+
+def plan(request: Request, environment: str) -> dict[str, t.Any]:
+    """Return the problems, what is to be installed or removed, and whether docker is asked for containers."""
+    present = request["state"] == "present"
+    due = environment_due(environment, request["python"] if present else "", present)
+    missing = {"environment": due, "account": accounts.user(request["account"]) is None}
+    docker = bool(request["planned"].get("docker")) or accounts.group(DOCKER_GROUP) is not None
+    return {
+        "requirements": options.problems(request) if present else [],
+        "install": [name for name, is_due in missing.items() if is_due] if present else [],
+        "remove": ["environment"] if due and not present else [],
+        "containers": request["containers"] and docker,
+        "findings": [],
+    }

@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A sample of all GPUs and their processes, by NVML and /proc. Run in a child process: either may hang for ever.
+
+NVML is open only while it is uptime. An open handle would be in the way of a reset, of MIG and of a new driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import has_wrong_processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, scaled
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_memory
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.proc import Process, Processes
+
+_LISTS = (
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+)
+_MIB = 1 << 20
+# Processes with samples of a GPU, at most. The driver keeps a few seconds of them.
+_SAMPLES = 1024
+_INTERVAL_US = 15_000_000
+
+Facts = dict[str, t.Any]
+
+
+class Probe:
+    """The samples of a host. It remembers which samples of the driver it has read, and who the processes are."""
+
+    def __init__(self, processes: Processes, nvml: t.Callable[[], gpu_nvml.Nvml] = gpu_nvml.Nvml) -> None:
+        self.processes = processes
+        self.nvml = nvml
+        self._read_until: dict[str, int] = {}
+
+    def sample(self, uptime: float, now: float) -> Facts:
+        """Return driver, problem and GPUs.
+
+        :param uptime: seconds since the boot.
+        :param now: the time of the clock.
+        """
+        result: Facts = {"driver": "", "problem": "", "gpus": []}
+        try:
+            with self.nvml() as nvml:
+                result["driver"] = nvml.driver_version()
+                for card in nvml.cards():
+                    reader = Reader(nvml, card)
+                    gpu = self._gpu(reader, now) if not card.problem else None
+                    problem = reader.problem
+                    if problem:
+                        result["problem"] = f"GPU {card.index} does not answer: {problem.name}: {problem.next_step}"
+                    elif gpu:
+                        result["gpus"].append(gpu)
+        except NvmlError as error:
+            result["problem"] = f"NVML: {error.name}: {error.next_step}"
+        self._add_owners(result["gpus"], uptime, now)
+        return result
+
+    def _gpu(self, reader: Reader, now: float) -> Facts:
+        card = reader.card
+        memory = read_memory(reader, card.handle)
+        rates = reader.ask("nvmlDeviceGetUtilizationRates")
+        memories = _memory_by_process(reader)
+        shares = self._shares(reader, now)
+        return {
+            "index": card.index,
+            "uuid": card.uuid,
+            "name": card.name,
+            "memory_total_mib": (memory["total_bytes"] or 0) // _MIB,
+            "memory_used_mib": (memory["used_bytes"] or 0) // _MIB,
+            "utilization_percent": rates and rates.gpu,
+            "temperature_c": reader.ask("nvmlDeviceGetTemperature", 0),
+            "power_w": scaled(reader.ask("nvmlDeviceGetPowerUsage"), 1000),
+            "power_limit_w": scaled(reader.ask("nvmlDeviceGetEnforcedPowerLimit"), 1000),
+            "energy_j": scaled(reader.ask("nvmlDeviceGetTotalEnergyConsumption"), 1000),
+            "processes": [
+                {
+                    "pid": pid,
+                    "memory_mib": (used or 0) // _MIB,
+                    "share_percent": None if shares is None else shares.get(pid, 0),
+                }
+                for pid, used in sorted(memories.items())
+            ],
+        }
+
+    def _shares(self, reader: Reader, now: float) -> dict[int, int] | None:
+        """Return the percent of the SMs of each process since the last sample; None where the GPU does not report them, as with MIG."""
+        uuid, now_us = reader.card.uuid, int(now * 1e6)
+        since = self._read_until.get(uuid, 0)
+        # The driver stamps samples with the clock: after the clock was set back there would be none until it is past *since*.
+        rows = _samples(reader, since if since <= now_us else now_us - _INTERVAL_US)
+        if rows is None:
+            return None
+        self._read_until[uuid] = max([since if since <= now_us else 0, *(row[1] for row in rows)])
+        found: dict[int, list[int]] = {}
+        for pid, _stamp, percent in rows:
+            # Some drivers answer with numbers beyond all percent.
+            if percent <= 100:
+                found.setdefault(pid, []).append(percent)
+        # A kernel that took less than a percent was a kernel.
+        return {pid: -(-sum(values) // len(values)) for pid, values in found.items()}
+
+    def _add_owners(self, gpus: t.Sequence[Facts], uptime: float, now: float) -> None:
+        found = self.processes.read({row["pid"] for gpu in gpus for row in gpu["processes"]}, uptime)
+        for gpu in gpus:
+            gpu["processes"] = [{**row, **_described(found[row["pid"]], uptime, now)} for row in gpu["processes"]]
+
+
+def _described(process: Process, uptime: float, now: float) -> Facts:
+    return {
+        "user": process.owner.user,
+        "kind": process.owner.kind,
+        "name": process.owner.name,
+        "uid": process.uid if process.owner.uid is None else process.owner.uid,
+        # Messages are for the owner: root in a container with a label is not.
+        "owner_uid": process.owner.uid,
+        "command": process.command,
+        "start": process.start,
+        "started": now if process.start is None else round(now - (uptime - process.start), 2),
+    }
+
+
+def _memory_by_process(reader: Reader) -> dict[int, int | None]:
+    """Read the memory of each process. A client of MPS is in two lists, a process with MIG in one of them several times."""
+    version = "v2" if reader.nvml and has_wrong_processes(reader.nvml.driver_version()) else "v3"
+    found: dict[int, int | None] = {}
+    for function in _LISTS:
+        listed: dict[int, int | None] = {}
+        for row in reader.ask(f"{function}_{version}") or []:
+            listed[row.pid] = (listed.get(row.pid) or 0) + (row.usedGpuMemory or 0)
+        for pid, used in listed.items():
+            found[pid] = max(found.get(pid) or 0, used or 0)
+    return found
+
+
+def _samples(reader: Reader, since: int) -> list[tuple[int, int, int]] | None:
+    """Read pid, time and percent of the samples since a time. The binding cannot: it takes an answer without samples for an error."""
+    if gpu_nvml.pynvml is None or reader.nvml is None or reader.problem:
+        return None
+    rows = (gpu_nvml.pynvml.c_nvmlProcessUtilizationSample_t * _SAMPLES)()
+    count = ctypes.c_uint(_SAMPLES)
+    try:
+        reader.nvml.call_library(
+            "nvmlDeviceGetProcessUtilization", reader.card.handle, rows, ctypes.byref(count), ctypes.c_ulonglong(since)
+        )
+    except NvmlError as error:
+        # No sample means that no process ran a kernel.
+        return [] if error.name in ("NOT_FOUND", "NO_DATA") else None
+    return [(row.pid, row.timeStamp, row.smUtil) for row in rows[: count.value]]
+
+
+def serve(requests: t.Iterable[str], answer: t.Callable[[str], object], probe: Probe | None = None) -> None:
+    """Answer each line with a sample, until NVML cannot be used in this process, or nobody asks any more."""
+    probe = probe or Probe(Processes(Tree()))
+    for _request in requests:
+        sample = probe.sample(time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+        answer(json.dumps(sample) + "\n")
+        if sample["problem"] and not sample["gpus"]:
+            # A new driver comes with a new library, which only a new process loads.
+            return

@@ -1,0 +1,142 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Processes as /proc shows them. A pid alone is not enough: the kernel gives that of an ended process to another.
+
+Reading /proc can hang as NVML can, where a process waits for a driver that does not answer. So the same child does both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pwd
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.attribution import (
+    CONTAINER,
+    NOBODY,
+    Names,
+    Owner,
+    attribute,
+)
+
+# Written by the unit that asks docker.
+CONTAINERS = "/run/rigwright-gpu-containers/containers.json"
+_SESSIONS = "/run/systemd/sessions"
+# proc(5), stat: the fields after the name of the program, of which the start is field 22.
+_START = 19
+# A process that started this long after NVML was uptime cannot be the one that NVML named. The kernel counts in 10 ms.
+_TOLERANCE_S = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """A process: *start* in seconds since the boot. One of another pid namespace has none, and the uid -1."""
+
+    start: float | None
+    command: str
+    owner: Owner
+    uid: int = -1
+
+
+MISSING = Process(None, "", NOBODY)
+
+
+def parse_stat(text: str, ticks: int) -> tuple[str, float] | None:
+    """Return the name and the start of a process from ``/proc/PID/stat``; None where there is no process.
+
+    The name is the process's own choice, and may contain spaces and parentheses.
+    """
+    head, _separator, rest = text.rpartition(")")
+    fields = rest.split()
+    if len(fields) <= _START or not fields[_START].isdecimal():
+        return None
+    return printable(head.partition("(")[2]), int(fields[_START]) / ticks
+
+
+def printable(text: str, most: int = 64) -> str:
+    """Return a text without control characters, which could change a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in text[:most])
+
+
+class Processes:
+    """The processes of a host. Owners are kept as long as the process is: a login session may end before it."""
+
+    def __init__(self, tree: Tree, users: t.Callable[[int], str] | None = None, ticks: int | None = None) -> None:
+        self.tree = tree
+        self.users = users or user_names()
+        self.ticks = ticks or os.sysconf("SC_CLK_TCK")
+        self._kept: dict[int, Process] = {}
+
+    def read(self, pids: t.Collection[int], uptime: float) -> dict[int, Process]:
+        """Read processes that NVML has named.
+
+        :param uptime: when NVML was uptime, in seconds since the boot.
+        """
+        names = Names(self.users, self._service, {})
+        found = {}
+        for pid in pids:
+            stat = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
+            kept = self._kept.get(pid)
+            if stat is None or stat[1] > uptime + _TOLERANCE_S:
+                # It has ended since NVML named it: the last sample knows it, or nobody does.
+                found[pid] = kept or MISSING
+            elif kept and kept.start == stat[1] and not _is_unnamed(kept):
+                found[pid] = dataclasses.replace(kept, command=stat[0])
+            else:
+                if not names.containers:
+                    names = dataclasses.replace(names, containers=read_containers(self.tree))
+                found[pid] = self._describe(pid, stat, names)
+        self._kept = {pid: process for pid, process in found.items() if process.start is not None}
+        return found
+
+    def _describe(self, pid: int, stat: tuple[str, float], names: Names) -> Process:
+        uid = re.search(r"^Uid:\s*(\d+)", self.tree.text(f"/proc/{pid}/status"), re.MULTILINE)
+        groups = self.tree.text(f"/proc/{pid}/cgroup")
+        again = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
+        if not uid or not again or again[1] != stat[1]:
+            return MISSING
+        return Process(stat[1], stat[0], attribute(groups, int(uid[1]), names), int(uid[1]))
+
+    def _service(self, session: str) -> str:
+        # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.
+        match = re.search(r"^SERVICE=(\S+)$", self.tree.text(f"{_SESSIONS}/{session}"), re.MULTILINE)
+        return match[1] if match else ""
+
+
+def _is_unnamed(process: Process) -> bool:
+    # Docker names a container a moment after it runs.
+    return process.owner.kind == CONTAINER and not process.owner.user
+
+
+def user_names() -> t.Callable[[int], str]:
+    """Return a function that looks up the name of a uid once."""
+    kept: dict[int, str] = {}
+
+    def name_of(uid: int) -> str:
+        if uid not in kept:
+            try:
+                kept[uid] = printable(pwd.getpwuid(uid).pw_name)
+            except (KeyError, OverflowError):
+                return ""
+        return kept[uid]
+
+    return name_of
+
+
+def read_containers(tree: Tree) -> dict[str, dict[str, str]]:
+    """Read the names and users of running containers; none where nothing writes them."""
+    try:
+        content = json.loads(read_file(tree.at(CONTAINERS)))
+        return {
+            str(identifier): {key: printable(str(row.get(key) or "")) for key in ("name", "user")}
+            for identifier, row in content["containers"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}

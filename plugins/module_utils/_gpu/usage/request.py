@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of the role: sizes and times with their units, and what is wrong with a request. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?(MiB|GiB|M|G)", re.IGNORECASE)
+_MIB = {"m": 1, "g": 1024}
+_TIME = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d)")
+_SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+OFF = "never"
+# A shorter time calls a pause between two steps of a training idle.
+LEAST_IDLE_S = 60
+INTERVALS = (5, 300)
+KEPT = (31, 3660)
+
+
+def memory_mib(text: str) -> int:
+    """Return a size in MiB.
+
+    :raises ValueError: it is no size.
+    """
+    match = _MEMORY.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is no size: write it as 512 MiB or 18 GiB")
+    return round(float(match[1]) * _MIB[match[2][0].lower()])
+
+
+def seconds(text: str) -> int:
+    """Return a time in seconds; 0 for ``never``.
+
+    :raises ValueError: it is no time.
+    """
+    if text.strip() == OFF:
+        return 0
+    match = _TIME.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is no time: write it as 90min or 2h, or `{OFF}`")
+    return round(float(match[1]) * _SECONDS[match[2]])
+
+
+def problems(request: t.Mapping[str, t.Any]) -> list[Problem]:
+    """Return what is wrong with a request, for the action ``plan``."""
+    found = []
+    for name, (least, most), unit in (("interval_s", INTERVALS, "seconds"), ("keep_days", KEPT, "days")):
+        if not least <= request[name] <= most:
+            found.append(problem(f"gpu_usage_{name}", f"is {request[name]}", f"set it to {least} to {most} {unit}"))
+    for name, read, remedy in (
+        ("idle_memory", memory_mib, "set it to a size with its unit, such as 1GiB"),
+        ("idle_after", _idle_seconds, f"set it to a time with its unit, such as 2h, at least a minute, or to `{OFF}`"),
+    ):
+        try:
+            read(request[name])
+        except ValueError as error:
+            found.append(problem(f"gpu_usage_{name}", f"is not valid: {error}", remedy))
+    if not re.fullmatch(r"(/[^/\s%]+)*", request["textfile_directory"]):
+        found.append(
+            problem(
+                "gpu_usage_textfile_directory",
+                "is not an absolute path without spaces",
+                "set it to node_exporter's directory, such as /var/lib/prometheus/node-exporter, or leave it empty",
+            )
+        )
+    return found
+
+
+def _idle_seconds(text: str) -> int:
+    found = seconds(text)
+    if 0 < found < LEAST_IDLE_S:
+        raise ValueError(f"{text!r} is less than a minute")
+    return found

@@ -1,0 +1,147 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sums of a day by user, kind and GPU: time held and busy, memory and energy. Pure.
+
+Days are those of UTC. So a day has 86,400 s, whatever the clock of the host's time zone does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import typing as t
+
+FORMAT = 1
+DAY_S = 86400
+# An interval of more samples than these was not observed: the host slept, or the sampler did not run.
+GAP = 3
+# A clock before 2020 is not set yet.
+_FIRST_TIME = 1577836800
+
+Key = tuple[str, str, str]
+
+
+@dataclasses.dataclass
+class Use:
+    """The use of a GPU: seconds in which it was held and busy, GiB seconds of its memory, and energy."""
+
+    held_s: float = 0.0
+    busy_s: float = 0.0
+    gib_s: float = 0.0
+    joules: float = 0.0
+
+    def add(self, other: Use, part: float = 1.0) -> None:
+        """Add a part of another use."""
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + part * getattr(other, field.name))
+
+
+@dataclasses.dataclass
+class Day:
+    """The sums of a day. ``gpus`` has the time and energy of each GPU by its UUID, in use or not."""
+
+    day: str
+    observed_s: float = 0.0
+    gpus: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
+    rows: dict[Key, Use] = dataclasses.field(default_factory=dict)
+
+
+def day_of(moment: float) -> str:
+    """Return the day of UTC at a time."""
+    return time.strftime("%Y-%m-%d", time.gmtime(moment))
+
+
+def counted_s(elapsed_s: float | None, interval_s: float) -> float:
+    """Return the seconds since the last sample, and 0 where nobody knows what happened in them.
+
+    :param elapsed_s: by a clock that is never set; None for the first sample.
+    """
+    return elapsed_s if elapsed_s is not None and 0 < elapsed_s <= GAP * interval_s else 0.0
+
+
+def parts_of(end: float, seconds: float) -> dict[str, float]:
+    """Divide an interval among the days that it covers, as shares of 1. Before the clock is set there is no day."""
+    if seconds <= 0 or end < _FIRST_TIME:
+        return {}
+    midnight = end - end % DAY_S
+    today = min(seconds, end - midnight)
+    shares = {day_of(end): today / seconds, day_of(midnight - 1): 1 - today / seconds}
+    return {day: share for day, share in shares.items() if share > 0}
+
+
+def use_of(processes: t.Sequence[t.Mapping[str, t.Any]], seconds: float, joules: float) -> dict[tuple[str, str], Use]:
+    """Return the use of one GPU in an interval by user and kind.
+
+    A user holds a GPU once, however many processes they have. Energy follows the share of the SMs; what nobody computed for is nobody's.
+
+    :param processes: as the snapshot has them, with ``held_s``, the seconds of the interval in which each was there.
+    """
+    found: dict[tuple[str, str], Use] = {}
+    kinds: dict[str, set[str]] = {}
+    total = sum(row["share_percent"] or 0 for row in processes)
+    scale = 1 / max(100.0, total)
+    for row in processes:
+        share = (row["share_percent"] or 0) * scale
+        use = found.setdefault((row["user"], row["kind"]), Use())
+        use.held_s = max(use.held_s, row["held_s"])
+        use.busy_s += share * seconds
+        use.gib_s += row["memory_mib"] / 1024 * row["held_s"]
+        use.joules += joules * (row["share_percent"] or 0) / total if total else 0.0
+        kinds.setdefault(row["user"], set()).add(row["kind"])
+    for (user, _kind), use in found.items():
+        use.held_s /= len(kinds[user])
+    return found
+
+
+def add(day: Day, gpus: t.Sequence[t.Mapping[str, t.Any]], seconds: float, part: float) -> None:
+    """Add a part of an interval to a day.
+
+    :param gpus: each with ``uuid``, ``name``, ``joules`` and ``processes``.
+    """
+    day.observed_s += seconds * part
+    for gpu in gpus:
+        total = day.gpus.setdefault(gpu["uuid"], {"name": gpu["name"], "observed_s": 0.0, "joules": 0.0})
+        total["observed_s"] += seconds * part
+        total["joules"] += gpu["joules"] * part
+        for (user, kind), use in use_of(gpu["processes"], seconds, gpu["joules"]).items():
+            day.rows.setdefault((user, kind, gpu["uuid"]), Use()).add(use, part)
+
+
+def as_text(day: Day) -> str:
+    """Return the file of a day."""
+    rows = [
+        {"user": user, "kind": kind, "gpu": gpu, **{name: round(value, 3) for name, value in vars(use).items()}}
+        for (user, kind, gpu), use in sorted(day.rows.items())
+    ]
+    gpus = {
+        uuid: {**gpu, "observed_s": round(gpu["observed_s"], 3), "joules": round(gpu["joules"], 3)}
+        for uuid, gpu in day.gpus.items()
+    }
+    content = {"format": FORMAT, "day": day.day, "observed_s": round(day.observed_s, 3), "gpus": gpus, "rows": rows}
+    return json.dumps(content, sort_keys=True) + "\n"
+
+
+def from_text(text: str, name: str) -> Day:
+    """Read the file of a day.
+
+    :raises ValueError: it is damaged, of another format or of another day; the text says which.
+    """
+    try:
+        content = json.loads(text)
+        if content["format"] != FORMAT:
+            raise ValueError(f"has format {content['format']!r}, and this program reads {FORMAT}")
+        if content["day"] != name:
+            raise ValueError(f"is of the day {content['day']!r}")
+        day = Day(name, float(content["observed_s"]))
+        for uuid, gpu in content["gpus"].items():
+            sums = {key: float(gpu[key]) for key in ("observed_s", "joules")}
+            day.gpus[str(uuid)] = {"name": str(gpu["name"]), **sums}
+        for row in content["rows"]:
+            use = Use(*(float(row[field.name]) for field in dataclasses.fields(Use)))
+            day.rows[(str(row["user"]), str(row["kind"]), str(row["gpu"]))] = use
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"is damaged ({error})") from error
+    return day
