@@ -1,7 +1,7 @@
 """A fake virtual console for hosts that are containers: /dev/tty1 is a pseudo-terminal, and a file has what was written to it.
 
-The terminal is a real one of the kernel, which systemd opens, hangs up and resets, and on which agetty and the display run. Fake is that no
-screen and no keyboard are on it. getty@tty1 asks for /dev/tty0, which only machines with consoles have: a drop-in takes that condition away.
+The terminal is a real one of the kernel: systemd opens it, hangs it up and resets it; agetty and the display run on it. It has no screen
+and no keyboard. getty@tty1 asks for /dev/tty0, which only machines with consoles have: a drop-in takes that condition away.
 """
 
 from __future__ import annotations
