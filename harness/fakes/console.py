@@ -33,7 +33,8 @@ _DROP_IN = "[Unit]\nConditionPathExists=\n"
 def install(machine: Machine) -> None:
     """Make /dev/tty1, and start the login on it as a machine with a console does."""
     machine.must(
-        "mkdir -p /run/fake-console /run/systemd/system/getty@tty1.service.d && rm -f /dev/tty1"
+        # The image of the hosts masks what has no console in a container.
+        "systemctl unmask getty@tty1.service && mkdir -p /run/fake-console /run/systemd/system/getty@tty1.service.d && rm -f /dev/tty1"
         f" && printf '{_DROP_IN}' > /run/systemd/system/getty@tty1.service.d/fake-console.conf && systemctl daemon-reload"
     )
     machine.must(
