@@ -9,6 +9,7 @@ Code page 437 is what every font of the console has: letters of western Europe, 
 
 from __future__ import annotations
 
+import itertools
 import time
 import typing as t
 
@@ -35,9 +36,8 @@ def lines(view: View, columns: int, rows: int) -> list[Line]:
         found += _fit(view.sections, view.now, columns, height)
     else:
         width = (columns - 3) // 2
-        left, right = (_fit(part, view.now, width, height) for part in _halves(view.sections))
-        for number in range(max(len(left), len(right))):
-            first, second = (part[number] if number < len(part) else () for part in (left, right))
+        halves = [_fit(part, view.now, width, height) for part in _halves(view.sections)]
+        for first, second in itertools.zip_longest(*halves, fillvalue=()):
             padding = " " * (width - length(first))
             found.append((*first, (padding, model.OK), (f" {_DIVIDER} ", model.DIM), *second))
     return found[: max(rows, 0)]

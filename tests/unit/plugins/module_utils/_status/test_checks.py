@@ -37,5 +37,5 @@ def test_interval_is_bounded(interval: int) -> None:
     assert lines(interval_s=interval) == [f"status_interval_s is {interval}"]
 
 
-def test_devices_are_told_from_files() -> None:
+def test_only_devices_are_terminals() -> None:
     assert checks.is_terminal("null") and not checks.is_terminal("shm") and not checks.is_terminal("nothing")
