@@ -7,6 +7,7 @@ Display, units, getty, sshd and Chromium are real.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,7 +69,8 @@ def sample(target: Machine, **changes: Any) -> None:
         "systemctl stop fake-sampler.service 2>/dev/null; systemctl reset-failed fake-sampler.service 2>/dev/null; true"
     )
     target.must(
-        "systemd-run --unit fake-sampler --property DynamicUser=yes --property RuntimeDirectory=rigwright-gpu-usage"
+        # A user that stays: systemd hides what the directories of others keep.
+        "systemd-run --unit fake-sampler --property User=nobody --property RuntimeDirectory=rigwright-gpu-usage"
         " --property RuntimeDirectoryPreserve=yes --property UMask=0022"
         f" --setenv CONTENT={shlex.quote(json.dumps({**content, **changes}))}"
         f" python3 -I -c {shlex.quote(SAMPLER)}"
@@ -151,6 +153,21 @@ def test_link_and_fifo_in_place_of_the_snapshot_are_left_unread(target: Machine)
         console.wait_for_frame(target, "left unread", "CPU")
     target.must(f"rm -f {SNAPSHOT}")
     console.wait_for_frame(target, "role gpu_usage is not set up")
+
+
+def test_tunnel_is_up_while_its_unit_runs(target: Machine) -> None:
+    unit = "/etc/systemd/system/frpc.service"
+    target.must(
+        f"printf '[Service]\\nExecStart=/bin/sleep infinity\\n' > {unit}; systemctl daemon-reload; systemctl start frpc"
+    )
+    try:
+        assert any(
+            re.match(r"tunnel +up  since \d+ s", line) for line in console.wait_for_frame(target, "tunnel", "since")
+        )
+        target.must("systemctl stop frpc")
+        console.wait_for_frame(target, "frpc.service does not run")
+    finally:
+        target.must(f"systemctl stop frpc; rm {unit}; systemctl daemon-reload")
 
 
 def test_login_comes_back_when_the_display_ends(target: Machine) -> None:

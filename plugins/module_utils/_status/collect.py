@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -19,9 +18,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._status impo
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
 
-TIMEOUT_S = 5
 CACHE = "/etc/rigwright/dataset-cache.json"
-_ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError, subprocess.SubprocessError)
+_ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 
 
 class Settings(t.NamedTuple):
@@ -31,35 +29,11 @@ class Settings(t.NamedTuple):
     gpu_health_interval_s: int = 600
 
 
-def run(command: t.Sequence[str], **_options: t.Any) -> tuple[int, str, str]:
-    """Run a command, as ``run_command`` of a module does.
-
-    :raises OSError: it cannot be started, or fails.
-    :raises SubprocessError: it hangs.
-    """
-    # There is no module whose run_command could be used.
-    done = subprocess.run(  # pylint: disable=ansible-bad-function
-        command,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=TIMEOUT_S,
-        env={**os.environ, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-    )
-    if done.returncode != 0:
-        raise OSError(f"{command[0]}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
-    return done.returncode, done.stdout, done.stderr
-
-
 class Collector:
     """Reads all sources; keeps the counters of the last view, for rates."""
 
-    def __init__(
-        self, settings: Settings, tree: Tree | None = None, call: services.Run = run, host: str | None = None
-    ) -> None:
-        self.settings, self.tree, self.call = settings, tree or Tree(), call
+    def __init__(self, settings: Settings, tree: Tree | None = None, host: str | None = None) -> None:
+        self.settings, self.tree = settings, tree or Tree()
         self.host = host or os.uname().nodename
         self.before: machine.Counters | None = None
 
@@ -76,7 +50,7 @@ class Collector:
             *guarded("network", lambda: machine.network(tree, before, counts)),
         ]
         upkeep = [
-            *guarded("tunnel", lambda: services.tunnels(self.call, now)),
+            *guarded("tunnel", lambda: services.tunnels(tree, now)),
             *guarded("backup", lambda: services.backups(tree, now)),
             *guarded("GPU health", lambda: services.health(tree, now, health_s)),
             *guarded("updates", lambda: services.updates(tree, now)),

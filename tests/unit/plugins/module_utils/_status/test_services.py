@@ -30,20 +30,6 @@ def write(tree: Tree, path: str, content: Any) -> Path:
     return file
 
 
-def systemctl(**states: str) -> services.Run:
-    """Return a systemctl that prints the state of these units."""
-
-    def run(command: Any, **_options: Any) -> tuple[int, str, str]:
-        blocks = []
-        for unit in command[3:]:
-            load, active, sub, since = states.get(unit.partition(".")[0], "not-found inactive dead -").split(" ", 3)
-            times = f"ActiveEnterTimestamp={'' if since == '-' else since}"
-            blocks.append(f"Id={unit}\nNames={unit}\nLoadState={load}\nActiveState={active}\nSubState={sub}\n{times}")
-        return 0, "\n\n".join(blocks) + "\n", ""
-
-    return run
-
-
 def shown(rows: list[model.Row]) -> list[tuple[str, tuple[str, ...], str]]:
     return [(row.label, row.values, row.level) for row in rows]
 
@@ -54,18 +40,27 @@ def test_paths_and_limits_are_those_of_their_owners() -> None:
     assert {verb: state.MAX_AGE_H[verb] for verb in services.BACKUP_LIMITS_H} == services.BACKUP_LIMITS_H
 
 
-def test_tunnel_that_is_up_says_since_when() -> None:
-    run = systemctl(frpc="loaded active running Tue 2025-11-25 11:20:00 UTC")
-    assert shown(services.tunnels(run, NOW)) == [("tunnel", ("up", "since 2 h"), model.OK)]
+def test_tunnel_that_is_up_says_since_when(tree: Tree) -> None:
+    write(tree, f"{services.UNITS}/frpc.service", "[Service]\n")
+    link = tree.at(f"{services.STARTED}frpc.service")
+    os.makedirs(os.path.dirname(link))
+    os.symlink("0123456789abcdef", link)
+    os.utime(link, (NOW - 7200, NOW - 7200), follow_symlinks=False)
+    assert shown(services.tunnels(tree, NOW)) == [("tunnel", ("up", "since 2 h"), model.OK)]
 
 
-def test_failed_tunnel_is_a_problem() -> None:
-    (row,) = services.tunnels(systemctl(frpc="loaded failed failed -"), NOW)
-    assert (row.values, row.level, row.brief) == (("failed (failed)",), model.FAIL, "tunnel down")
+def test_tunnel_that_does_not_run_is_a_problem(tree: Tree) -> None:
+    write(tree, f"{services.UNITS}/frps.service", "[Service]\n")
+    (row,) = services.tunnels(tree, NOW)
+    assert (row.values, row.level, row.brief) == (
+        ("down", "frps.service does not run"),
+        model.FAIL,
+        "tunnels of others down",
+    )
 
 
-def test_host_without_tunnels_has_no_row() -> None:
-    assert services.tunnels(systemctl(), NOW) == []
+def test_host_without_tunnels_has_no_row(tree: Tree) -> None:
+    assert services.tunnels(tree, NOW) == []
 
 
 def test_oldest_success_of_all_jobs_counts(tree: Tree) -> None:
