@@ -37,8 +37,8 @@ rows = st.builds(
     numbers,
     texts,
 )
-sections = st.builds(Section, texts, st.lists(rows, max_size=30).map(tuple), numbers, numbers)
-views = st.builds(View, texts, numbers, st.lists(sections, max_size=6).map(tuple), numbers, st.integers(1, 60))
+sections = st.builds(Section, texts, st.lists(rows, max_size=12).map(tuple), numbers, numbers)
+views = st.builds(View, texts, numbers, st.lists(sections, max_size=4).map(tuple), numbers, st.integers(1, 60))
 
 
 @given(views, st.integers(1, 200), st.integers(1, 70))
@@ -102,11 +102,6 @@ def test_row_has_the_mark_of_its_own_source() -> None:
     assert "stale 3 d  3 d ago" in text.plain(View("ws1", NOW, (Section("Upkeep", (row,)),)), 80, 24)[2]
 
 
-def test_clock_step_is_no_fresh_source() -> None:
-    assert model.stale(gpus(1, NOW + 3600), NOW) == "time in the future"
-    assert model.stale(gpus(1, NOW + 5), NOW) == ""
-
-
 def test_characters_that_the_console_lacks_are_question_marks() -> None:
     row = Row("\u4e16\u754c", ("\x1b[2J\u202e\U0001f600", "\u00e9"))
     shown = text.plain(View("ws1", NOW, (Section("GPUs", (row,)),)), 80, 24)[2]
@@ -119,25 +114,3 @@ def test_line_at_login_counts_failures() -> None:
     assert re.fullmatch(
         r"ws1 \d\d:\d\d: GPUs stale \d+ y, load 3.10, tunnel down, 1 problem \(workstation-status\)", line
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (-5, "0 s"),
-        (119, "119 s"),
-        (120, "2 min"),
-        (7200, "2 h"),
-        (172800, "2 d"),
-        (1e300, "100 y"),
-    ],
-)
-def test_duration_has_one_unit(seconds: float, shown: str) -> None:
-    assert model.duration(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"), [(0, "0 B/s"), (1234, "1.2 kB/s"), (123_456_789, "123 MB/s"), (2e9, "2.0 GB/s")]
-)
-def test_rate_has_three_digits(size: float, shown: str) -> None:
-    assert model.rate(size) == shown
