@@ -7,7 +7,6 @@ Display, units, getty, sshd and Chromium are real.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -161,9 +160,7 @@ def test_tunnel_is_up_while_its_unit_runs(target: Machine) -> None:
         f"printf '[Service]\\nExecStart=/bin/sleep infinity\\n' > {unit}; systemctl daemon-reload; systemctl start frpc"
     )
     try:
-        assert any(
-            re.match(r"tunnel +up  since \d+ s", line) for line in console.wait_for_frame(target, "tunnel", "since")
-        )
+        console.wait_for_frame(target, "tunnel", "up  since")
         target.must("systemctl stop frpc")
         console.wait_for_frame(target, "frpc.service does not run")
     finally:
