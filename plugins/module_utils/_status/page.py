@@ -20,11 +20,13 @@ _STYLE = """\
 body { margin: 0 auto; padding: 1rem; max-width: 100rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--paper); }
 h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.1rem; margin: 0 0 .5rem; } p { margin: 0 0 1rem; color: var(--dim); }
-main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem; align-items: start; }
+main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1rem; align-items: start; }
 section { padding: 1rem; border: 1px solid var(--line); border-radius: .5rem; background: var(--card); overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .15rem .75rem .15rem 0; text-align: left; vertical-align: top; }
+td:last-child { width: 99%; }
 th { font-weight: normal; white-space: pre; } td { overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
-span { unicode-bidi: isolate; margin-right: .75rem; } svg { display: block; margin-top: .45rem; } rect { fill: var(--line); }
+span { display: inline-block; max-width: 100%; unicode-bidi: isolate; margin-right: .75rem; }
+svg { display: block; margin-top: .45rem; } rect { fill: var(--line); }
 rect + rect { fill: var(--bar); } .warn, .mark { color: var(--warn); } .fail { color: var(--fail); font-weight: 600; }
 .dim, .old { color: var(--dim); } .warn rect + rect { fill: var(--warn); } .fail rect + rect { fill: var(--fail); }"""
 # The page may load nothing, whatever a value would bring in. Without an icon of its own, a browser asks the server for one.
@@ -85,12 +87,14 @@ def _row(row: Row, now: float) -> str:
     if mark:
         values = f'<span class="mark">{_text(mark)}</span>{values}'
     level = row.level if row.level in (model.DIM, model.WARN, model.FAIL) else model.OK
-    return f'<tr class="{level}"><th>{_text(row.label)}</th><td>{_bar(row.share)}</td><td>{values}</td></tr>'
+    return f'<tr class="{level}"><th>{_text(row.label)}</th>{_cells(row, values)}</tr>'
 
 
-def _bar(share: float | None) -> str:
-    if share is None:
-        return ""
-    width = min(max(share, 0.0), 1.0) * 100
+def _cells(row: Row, values: str) -> str:
+    """Return the cells of a bar and of the values; without a bar, the values have the room of both."""
+    if row.share is None:
+        return f'<td colspan="2">{values}</td>'
+    width = min(max(row.share, 0.0), 1.0) * 100
     bars = f'<rect width="100" height="10"/><rect width="{width:.1f}" height="10"/>'
-    return f'<svg width="100" height="10" role="img" aria-label="{width:.0f} %">{bars}</svg>'
+    bar = f'<svg width="100" height="10" role="img" aria-label="{width:.0f} %">{bars}</svg>'
+    return f"<td>{bar}</td><td>{values}</td>"

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model, text
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
 from hypothesis import given
 from hypothesis import strategies as st
+
+from harness.sandbox.lab import ROOT
+from tests.unit.support.status import example
 
 NOW = 1_764_076_800.0
 MACHINE = Section("Machine", (Row("CPU", ("12%", "load 3.10"), share=0.12, brief="load 3.10"),))
@@ -114,3 +118,11 @@ def test_line_at_login_counts_failures() -> None:
     assert re.fullmatch(
         r"ws1 \d\d:\d\d: GPUs stale \d+ y, load 3.10, tunnel down, 1 problem \(workstation-status\)", line
     )
+
+
+def test_documentation_shows_what_the_program_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    page = (ROOT / "docs/status.md").read_text()
+    assert "\n".join(text.plain(example(), 80, 24)) in page
+    assert text.brief(example()) in page
