@@ -95,7 +95,9 @@ def settings_of(content: str) -> Settings:
     :raises ValueError: the file is damaged.
     """
     found = json.loads(content or "{}")
-    return Settings(**{name: found[name] for name in Settings._fields if isinstance(found.get(name), int)})
+    if not isinstance(found, dict):
+        raise ValueError(f"{SETTINGS} has no object")
+    return Settings(**{name: max(found[name], 1) for name in Settings._fields if isinstance(found.get(name), int)})
 
 
 def put(output: str) -> None:
@@ -156,6 +158,8 @@ class Terminal:
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)
         before = termios.tcgetattr(handle)
         quiet = [*before]
+        # Ctrl-S on the keyboard would stop the display, and it would look fresh.
+        quiet[0] &= ~termios.IXON
         quiet[3] &= ~(termios.ECHO | termios.ICANON)
         termios.tcsetattr(handle, termios.TCSANOW, quiet)
         try:

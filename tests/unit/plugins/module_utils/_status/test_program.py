@@ -140,7 +140,8 @@ def test_signal_ends_the_display_and_restores_the_terminal(terminal: Terminal, n
 
 def test_ctrl_c_ends_the_display(terminal: Terminal) -> None:
     terminal.wait_for(r"0 H200")
-    os.write(terminal.controller, b"typed\x1a\x03")
+    # Neither Ctrl-S nor Ctrl-Z stops it.
+    os.write(terminal.controller, b"typed\x13\x1a\x03")
     assert "typed" not in terminal.wait_for(r"\x1b\[\?25h")
     assert terminal.process.wait(LIMIT_S) == 0
 
@@ -173,5 +174,8 @@ def test_invalid_size_is_refused(size: str, capsys: pytest.CaptureFixture[str]) 
 def test_settings_of_the_role_are_read() -> None:
     assert program.settings_of('{"interval_s": 5, "other": 1}') == program.Settings(interval_s=5)
     assert program.settings_of("") == program.Settings()
+    assert program.settings_of('{"interval_s": 0}').interval_s == 1
+    with pytest.raises(ValueError, match="no object"):
+        program.settings_of("[]")
     with pytest.raises(ValueError, match="property name"):
         program.settings_of("{")
