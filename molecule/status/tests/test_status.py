@@ -177,6 +177,16 @@ def test_login_comes_back_when_the_display_ends(target: Machine) -> None:
         target.must(f"systemctl reset-failed {DISPLAY} 2>/dev/null; true")
 
 
+def test_display_has_the_console_when_a_target_wants_both(target: Machine) -> None:
+    """Start both in one transaction, as a boot does: getty.target wants the login, and multi-user.target the display."""
+    unit = "/run/systemd/system/both.target"
+    target.must(f"printf '[Unit]\\nWants={LOGIN} {DISPLAY}\\n' > {unit}; systemctl daemon-reload")
+    target.must(f"systemctl stop {DISPLAY}; systemctl stop {LOGIN}; systemctl start both.target")
+    wait_for_unit(target, DISPLAY)
+    assert not is_active(target, LOGIN)
+    target.must(f"systemctl stop both.target; rm {unit}; systemctl daemon-reload")
+
+
 def test_console_can_be_taken_away(applied: Callable[..., Any], targets: list[Machine]) -> None:
     applied({"status_console": ""})
     for target in targets:
