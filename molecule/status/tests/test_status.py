@@ -185,6 +185,11 @@ def test_display_has_the_console_when_a_target_wants_both(target: Machine) -> No
     wait_for_unit(target, DISPLAY)
     assert not is_active(target, LOGIN)
     target.must(f"systemctl stop both.target; rm {unit}; systemctl daemon-reload")
+    # A restart, as after an update of the program, is no end that the login waits for.
+    target.must(f"systemctl restart {DISPLAY}")
+    console.resize(target, 80, 24)
+    console.wait_for_frame(target, "alice")
+    assert (is_active(target, DISPLAY), is_active(target, LOGIN)) == (True, False)
 
 
 def test_console_can_be_taken_away(applied: Callable[..., Any], targets: list[Machine]) -> None:
