@@ -38,7 +38,7 @@ def install(machine: Machine) -> None:
         f" && printf '{_DROP_IN}' > /run/systemd/system/getty@tty1.service.d/fake-console.conf && systemctl daemon-reload"
     )
     machine.must(
-        f"systemd-run --unit {UNIT} --property ExecStopPost='rm -f /dev/tty1' python3 -I -c '{_HOLDER}'"
+        f"systemd-run --unit {UNIT} --description 'fake console' --property ExecStopPost='rm -f /dev/tty1' python3 -I -c '{_HOLDER}'"
         " && until test -e /dev/tty1; do sleep 0.1; done && systemctl start getty@tty1.service"
     )
 

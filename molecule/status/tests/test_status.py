@@ -69,7 +69,7 @@ def sample(target: Machine, **changes: Any) -> None:
     )
     target.must(
         # A user that stays: systemd hides what the directories of others keep.
-        "systemd-run --unit fake-sampler --property User=nobody --property RuntimeDirectory=rigwright-gpu-usage"
+        "systemd-run --unit fake-sampler --description 'fake sampler' --property User=nobody --property RuntimeDirectory=rigwright-gpu-usage"
         " --property RuntimeDirectoryPreserve=yes --property UMask=0022"
         f" --setenv CONTENT={shlex.quote(json.dumps({**content, **changes}))}"
         f" python3 -I -c {shlex.quote(SAMPLER)}"
@@ -206,7 +206,7 @@ def login(laptop: Machine, target: Machine) -> str:
     """Log in with a terminal, and return what sshd and the shell print."""
     user = f"owner@{target.host.address}"
     return laptop.must(
-        f"echo exit | ssh -tt -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null {user} 2>/dev/null",
+        f"echo 'unset HISTFILE; exit' | ssh -tt -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null {user} 2>/dev/null",
         seconds=30,
     )
 
