@@ -69,7 +69,8 @@ def sample(target: Machine, **changes: Any) -> None:
     )
     target.must(
         # A user that stays: systemd hides what the directories of others keep.
-        "systemd-run --unit fake-sampler --description 'fake sampler' --property User=nobody --property RuntimeDirectory=rigwright-gpu-usage"
+        "systemd-run --unit fake-sampler --description 'fake sampler' --property User=nobody"
+        " --property RuntimeDirectory=rigwright-gpu-usage"
         " --property RuntimeDirectoryPreserve=yes --property UMask=0022"
         f" --setenv CONTENT={shlex.quote(json.dumps({**content, **changes}))}"
         f" python3 -I -c {shlex.quote(SAMPLER)}"
