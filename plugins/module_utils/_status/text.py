@@ -104,19 +104,45 @@ def _halves(sections: t.Sequence[Section]) -> tuple[t.Sequence[Section], t.Seque
 
 
 def _fit(sections: t.Sequence[Section], now: float, width: int, height: int) -> list[Line]:
-    """Render the rows of as many ranks as fit; lines of the lowest rank that do not fit are counted."""
-    found: list[Line] = []
-    for rank in (model.DETAIL, model.USUAL, model.ESSENTIAL):
-        found = [line for section in sections for line in _section(section, now, width, rank)]
-        if len(found) <= height:
-            return found
-    if height <= 0:
-        return []
-    more = f"{len(found) - height + 1} more lines"
-    return [*found[: height - 1], ((cut(more, width), model.WARN),)]
+    """Render the rows that fit, the most urgent ones first; essential rows that do not fit are counted in the last line."""
+    chosen, hidden = _choose(sections, now, height)
+    if hidden:
+        chosen, hidden = _choose(sections, now, height - 1)
+    found = [
+        line
+        for section, rows in zip(sections, chosen)
+        if rows
+        for line in _section(section._replace(rows=tuple(rows)), now, width)
+    ]
+    more: list[Line] = [((cut(f"{hidden} more lines", width), model.WARN),)] if hidden and height > 0 else []
+    return found + more
 
 
-def _section(section: Section, now: float, width: int, rank: int) -> t.Iterator[Line]:
+def _choose(sections: t.Sequence[Section], now: float, height: int) -> tuple[list[list[Row]], int]:
+    """Return the rows of each section that fit below its title, and how many urgent and essential rows do not."""
+    places = [
+        (_urgency(row, now), at, place) for at, section in enumerate(sections) for place, row in enumerate(section.rows)
+    ]
+    chosen: list[set[int]] = [set() for _section in sections]
+    used = hidden = 0
+    for urgency, at, place in sorted(places):
+        lines = 1 if chosen[at] else 2
+        if used + lines <= height:
+            chosen[at].add(place)
+            used += lines
+        elif urgency > model.ESSENTIAL:
+            break
+        else:
+            hidden += 1
+    return [[section.rows[place] for place in sorted(rows)] for section, rows in zip(sections, chosen)], hidden
+
+
+def _urgency(row: Row, now: float) -> int:
+    """Return the rank of a row; problems come before all others."""
+    return model.ESSENTIAL - 1 if row.level in (model.WARN, model.FAIL) or model.stale(row, now) else row.rank
+
+
+def _section(section: Section, now: float, width: int) -> t.Iterator[Line]:
     mark = model.stale(section, now)
     title = cut(safe(section.title), width)
     right = f" {mark}" if mark else ""
@@ -125,7 +151,7 @@ def _section(section: Section, now: float, width: int, rank: int) -> t.Iterator[
         yield ((cut(title + right, width), model.WARN if mark else _HEADING),)
     else:
         yield (title, _HEADING), (f" {_LINE * filler}", model.DIM), (right, model.WARN)
-    shown = [row for row in section.rows if row.rank <= rank]
+    shown = section.rows
     labels = min(max((len(row.label) for row in shown), default=0), max(width // 3, 1))
     bars = (width - labels) // 5
     for row in shown:

@@ -79,8 +79,16 @@ def test_gpus_and_machine_are_on_each_screen(columns: int, height: int) -> None:
 def test_small_screen_leaves_out_details_first() -> None:
     view = View("ws1", NOW, (gpus(2),))
     assert "bob" in "\n".join(text.plain(view, 53, 20))
-    assert "bob" not in "\n".join(text.plain(view, 53, 7)) and "  alice" in "\n".join(text.plain(view, 53, 7))
+    small = text.plain(view, 53, 6)
+    assert [line.split()[0] for line in small[2:]] == ["0", "alice", "1", "alice"]
     assert text.plain(view, 53, 3)[-1] == "2 more lines"
+
+
+def test_problem_is_shown_before_all_others() -> None:
+    bad = Section("Upkeep", (Row("tunnel", ("up",)), Row("backup", ("failed",), level=model.FAIL)))
+    lines = text.plain(View("ws1", NOW, (gpus(8), MACHINE, bad)), 53, 8)
+    assert len(lines) == 8 and lines[-1] == "7 more lines"
+    assert "backup failed" in lines and not any("tunnel" in line for line in lines)
 
 
 def test_narrow_screen_leaves_out_the_last_values() -> None:
