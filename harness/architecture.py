@@ -26,6 +26,7 @@ PACKAGES = {
     "_dataset_cache": Package(2, "the program `dataset-cache`: copies of data sets on a fast disk"),
     "_storage": Package(2, "disks, file systems, shared directories, quotas"),
     "_system": Package(2, "systemd units, mounts, listeners, PCI devices, groups"),
+    "_status": Package(3, "the display of a host's state: readers, text, HTML; the program `workstation-status`"),
     "_docker": Package(3, "docker, its daemon.json, GPUs in containers"),
     "_nvidia": Package(3, "driver, CUDA and cuDNN: catalogue, choice, change"),
     "_samba": Package(3, "shares, their directories and users"),

@@ -19,6 +19,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "storage": {"storage_directories": []},
     "samba": {"samba_shares": []},
     "xrdp": {"remote_desktop_backend": "xrdp"},
+    "status": {"status_console": ""},
     "firewall": {"firewall_allow": []},
     "backup": {"backup_jobs": []},
 }
@@ -157,7 +158,9 @@ def test_gpus_are_shared_where_that_is_declared(site, declared):
     assert ("proof of gpu_sharing" in shown) is declared
 
 
-@pytest.mark.parametrize("declared", [(), ("storage", "samba"), ("xrdp", "firewall", "backup")], ids=" and ".join)
+@pytest.mark.parametrize(
+    "declared", [(), ("storage", "samba", "status"), ("xrdp", "firewall", "backup")], ids=" and ".join
+)
 def test_roles_that_are_declared_run_where_they_are(site, declared):
     shown = site("-e", json.dumps({name: value for role in declared for name, value in DECLARED[role].items()}))
     assert {role for role in DECLARED if f"{role} for tower" in shown} == set(declared)

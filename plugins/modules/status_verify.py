@@ -1,0 +1,40 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: status_verify
+short_description: Verify the displays of a host's state (internal to the role status)
+description:
+  - Internal to the role P(rigwright.workstation.status#role), whose argument spec describes the request. Called by
+    M(rigwright.workstation.verify). Changes nothing.
+  - Starts the program as nobody, reads the snapshot of the GPUs as it does, and checks the age of the page and of the line at login.
+version_added: 0.2.0
+author:
+  - The Rigwright engineers (@rigwright)
+extends_documentation_fragment:
+  - rigwright.workstation.plan
+"""
+
+EXAMPLES = r"""
+- name: Verify the displays
+  rigwright.workstation.verify: {}
+"""
+
+RETURN = r""" # """
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._status.verify import findings
+
+
+def main() -> None:
+    module, request = role_module()
+    module.exit_json(changed=False, findings=findings(client_runner(module), request))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The snapshot of the GPUs: another user's file, of which nothing is trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpu_snapshot, model, text
+from ansible_collections.rigwright.workstation.plugins.module_utils._status.gpu_snapshot import Unusable
+from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import View
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = 1_764_076_800.0
+PROCESS: dict[str, Any] = {
+    "pid": 4711,
+    "user": "alice",
+    "uid": 1000,
+    "kind": "container",
+    "name": "train",
+    "command": "python",
+    "memory_mib": 18432,
+    "share_percent": 90,
+    "started": NOW - 7200,
+    "idle_s": 0,
+}
+GPU: dict[str, Any] = {
+    "index": 0,
+    "uuid": "GPU-1",
+    "name": "NVIDIA H200",
+    "memory_total_mib": 143771,
+    "memory_used_mib": 18432,
+    "utilization_percent": 93,
+    "temperature_c": 61,
+    "power_w": 512.3,
+    "power_limit_w": 700.0,
+    "processes": [PROCESS],
+}
+
+
+def content(**changes: Any) -> bytes:
+    base = {
+        "format": 1,
+        "time": NOW,
+        "interval_s": 15,
+        "host": "ws1",
+        "driver": "580.95.05",
+        "problem": "",
+        "gpus": [GPU],
+    }
+    return json.dumps({**base, **changes}).encode()
+
+
+def rows(**changes: Any) -> list[tuple[str, tuple[str, ...]]]:
+    return [(row.label, row.values) for row in gpu_snapshot.section(gpu_snapshot.parse(content(**changes)), NOW).rows]
+
+
+def test_gpu_and_its_user_are_shown() -> None:
+    assert rows() == [
+        ("0 H200", ("93%", "18.0/140 GiB", "alice", "61 C", "512/700 W")),
+        ("  alice", ("18.0 GiB", "python", "container train", "90%", "since 2 h")),
+    ]
+
+
+def test_idle_gpu_is_free_and_counted() -> None:
+    section = gpu_snapshot.section(gpu_snapshot.parse(content(gpus=[GPU, {**GPU, "index": 1, "processes": []}])), NOW)
+    assert "free" in section.rows[-1].values
+    assert section.rows[0].brief == "1 of 2 GPUs free"
+
+
+def test_unknown_values_are_left_out() -> None:
+    unknown = {**GPU, **dict.fromkeys(("utilization_percent", "temperature_c", "power_w", "power_limit_w"))}
+    process = {**PROCESS, "user": "", "kind": "unknown", "name": "", "share_percent": None, "idle_s": 7200}
+    assert rows(gpus=[{**unknown, "processes": [process]}]) == [
+        ("0 H200", ("18.0/140 GiB", "unknown")),
+        ("  unknown", ("18.0 GiB", "python", "unknown", "idle 2 h", "since 2 h")),
+    ]
+
+
+def test_problem_of_the_driver_comes_first() -> None:
+    section = gpu_snapshot.section(gpu_snapshot.parse(content(problem="NVML does not answer", gpus=[])), NOW)
+    assert [(row.label, row.values, row.level) for row in section.rows] == [
+        ("driver", ("NVML does not answer",), model.FAIL)
+    ]
+
+
+def test_stale_after_three_intervals() -> None:
+    section = gpu_snapshot.section(gpu_snapshot.parse(content(interval_s=15)), NOW)
+    assert (model.stale(section, NOW + 45), model.stale(section, NOW + 46)) == ("", "stale 46 s")
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"", "half written"),
+        (content()[:-40], "half written"),
+        (b"\xff\xfe", "half written"),
+        (b"[" * 100_000, "half written"),
+        (b"[]", "is no JSON object"),
+        (content(format=2), "has format 2, and this program reads 1"),
+        (content(format="x" * 500), "has format xxxxxxxxxxxxxxxxxxx~,"),
+        (content(format=True), "has format True"),
+        (b"{}", "has format none"),
+        (content(time="now"), "has no time"),
+        (content(time=float("nan")), "has no time"),
+        (content(time=10**400), "has no time"),
+        (content(gpus={}), "no list of GPUs"),
+    ],
+)
+def test_unusable_content_is_refused(bad: bytes, message: str) -> None:
+    with pytest.raises(Unusable, match=message):
+        gpu_snapshot.parse(bad)
+
+
+@pytest.mark.parametrize("interval", [0, -1, "x", None, True, 1e300])
+def test_interval_is_bounded(interval: Any) -> None:
+    assert 0 < gpu_snapshot.parse(content(interval_s=interval)).interval_s <= 3600
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda each: st.lists(each, max_size=4) | st.dictionaries(st.sampled_from([*GPU, *PROCESS]), each, max_size=6),
+    max_leaves=30,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([*GPU]), anything, max_size=10) | anything, max_size=4), anything)
+def test_values_of_any_type_are_shown_or_left_out(gpus: list[Any], other: Any) -> None:
+    snapshot = gpu_snapshot.parse(content(gpus=gpus, host=other, problem=other, interval_s=other))
+    view = View("ws1", NOW, (gpu_snapshot.section(snapshot, NOW),))
+    assert text.plain(view, 80, 24)
+
+
+def test_missing_file_names_the_role(tmp_path: Path) -> None:
+    with pytest.raises(Unusable, match="no GPU snapshot: role gpu_usage is not set up"):
+        gpu_snapshot.read(str(tmp_path / "snapshot.json"))
+
+
+def test_link_fifo_and_large_file_are_left_unread(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    path.symlink_to("/etc/shadow")
+    with pytest.raises(Unusable, match="link or no regular file"):
+        gpu_snapshot.read(str(path))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(Unusable, match="no regular file"):
+        gpu_snapshot.read(str(path))
+    path.unlink()
+    path.write_bytes(b" " * (gpu_snapshot.LIMIT + 1))
+    with pytest.raises(Unusable, match="is larger than"):
+        gpu_snapshot.read(str(path))
