@@ -23,7 +23,7 @@ def flaws(rule: Callable[[str], Iterable[str]], files: Iterable[Path]) -> dict[s
 def calls(text: str) -> Iterator[tuple[ast.Call, str]]:
     """Yield each call with the full name of the function: also of `chown` after `from os import chown`, or of `o.chown`."""
     tree = ast.parse(text)
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {each.asname: each.name for each in node.names if each.asname}
@@ -36,14 +36,14 @@ def calls(text: str) -> Iterator[tuple[ast.Call, str]]:
 
 
 def commands(text: str) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
-    """Yield each list or tuple of words, which may be a command, without the programs that start another."""
+    """Yield each list or tuple, which may be a command, without the programs that start another."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.List | ast.Tuple):
-            words = list(node.elts)
-            while words and literal(words[0]) in ("env", "ionice", "nice", "sudo", "timeout"):
-                words = words[1:]
-            if words:
-                yield node, words
+            arguments = list(node.elts)
+            while arguments and literal(arguments[0]) in ("env", "ionice", "nice", "sudo", "timeout"):
+                arguments = arguments[1:]
+            if arguments:
+                yield node, arguments
 
 
 def literal(node: ast.expr | None) -> str:

@@ -51,8 +51,9 @@ WRITERS = {
     "descriptors as root; otherwise the user's own directories": "_dataset_cache/making.py:4 _dataset_cache/transfer.py:5",
     "descriptors of a directory that only root writes": "_backup/placement.py:4",
     "for its callers; the name of what is unfinished is new and its own": "_core/atomic.py:9",
-    "no calls: the name of a subcommand, and /dev/null": "_dataset_cache/cli.py:2",
+    "no calls: the name of a subcommand, and /dev/null": "_dataset_cache/cli.py:2 _gpu/usage/who.py:1",
     CONTROLLER: "report.py:3",
+    NAMED: "_gpu/fit/program.py:1",
 }
 # The same of calls that read, or why what is read is not trusted.
 READERS = {
@@ -66,7 +67,7 @@ READERS = {
     """,
     KERNEL: """
         _dataset_cache/host.py:2 _docker/gpu_toolkit_facts.py:1 _gpu/locked_clocks.py:1 _gpu/mps/apply.py:1 _gpu/mps/facts.py:5
-        _storage/facts.py:3 _system/listeners.py:3 _system/mounts.py:2 train_digits.py:1
+        _gpu/usage/terminals.py:1 _storage/facts.py:3 _system/listeners.py:3 _system/mounts.py:2 train_digits.py:1
     """,
     RIGHTS: """
         _backup/hooks.py:1 _backup/location.py:1 _core/writable.py:2 _dataset_cache/copies.py:1 _dataset_cache/sources.py:2
@@ -171,7 +172,7 @@ READING_PROGRAMS = {
 }
 # Where only root makes names.
 OF_THE_SYSTEM = ("/dev", "/etc/", "/proc", "/sys")
-# Where services and users have directories of their own: the whole path stands in the code.
+# Where services and users have directories of their own: the code has the whole path.
 OF_SERVICES = ("/run/", "/var/lib/")
 # Flags that follow no link and wait for no FIFO: those of _core/directories.py and of the dataset cache, and both written out.
 SAFE_FLAGS = re.compile(r"\b(DIRECTORY_FLAGS|FILE_FLAGS|FOLDER|READ)\b|O_NOFOLLOW.*O_NONBLOCK|O_EXCL.*O_NOFOLLOW")
@@ -203,10 +204,12 @@ def opens_to_write(call: ast.Call, name: str) -> bool:
 
 def runs(text: str, programs: set[str]) -> Iterator[str]:
     """Yield commands that run one of these programs, with words that the code does not have as they are, or a shell with such a script."""
-    for node, words in commands(text):
-        program, fixed = literal(words[0]).rpartition("/")[2], all(isinstance(word, ast.Constant) for word in words)
-        built = program in SHELLS and len(words) > 2 and isinstance(words[2], ast.BinOp | ast.Call | ast.JoinedStr)
-        if (program in programs and len(words) > 1 and not fixed) or built:
+    for node, arguments in commands(text):
+        program = literal(arguments[0]).rpartition("/")[2]
+        fixed = all(isinstance(each, ast.Constant) for each in arguments)
+        script = arguments[2] if program in SHELLS and len(arguments) > 2 else None
+        built = isinstance(script, ast.BinOp | ast.Call | ast.JoinedStr)
+        if (program in programs and len(arguments) > 1 and not fixed) or built:
             yield f"line {node.lineno}: {program}"
 
 
@@ -266,7 +269,7 @@ PLACES = {
         CHECKED: "backup_repository.py certificate_run.py conda_environment.py gpu_accept.py gpu_mps.py machine_manifest.py "
         "python_environment.py release_run.py",
         "descriptors, not paths": "gpu_health.py samba_directories.py",
-        "reads alone": "config_files_request.py docker_rootless.py gnome_remote_desktop.py gpu_host_info.py host_facts.py "
+        "reads alone": "config_files_request.py gpu_fit.py docker_rootless.py gnome_remote_desktop.py gpu_host_info.py host_facts.py "
         "nvidia_driver_key.py",
         CONTROLLER: "write_report.py",
     }.items()

@@ -71,20 +71,20 @@ PYTHON_LINE = re.compile(r"\bpython3?[\d.]*(?:\s+-(?!\w*I)\w+(?:\s+ignore)?)*\s+
 def python_without_isolation(text: str) -> Iterator[str]:
     """Yield commands that start Python with -c or -m and not with -I: it would import from the working directory."""
     for node, elements in commands(text):
-        words = [literal(element) or ast.unparse(element) for element in elements]
-        for number, word in enumerate(words):
-            options = list(options_of(words[number + 1 :]))
+        arguments = [literal(element) or ast.unparse(element) for element in elements]
+        for number, word in enumerate(arguments):
+            options = list(options_of(arguments[number + 1 :]))
             starts = PYTHON_COMMAND.search(word) and any(each[-1] in "cm" for each in options)
             if starts and not any("I" in each for each in options):
-                yield f"line {node.lineno}: {' '.join(words[number:])[:80]}"
+                yield f"line {node.lineno}: {' '.join(arguments[number:])[:80]}"
     for node, _name in calls(text):
         if any(PYTHON_LINE.search(literal(argument)) for argument in node.args):
             yield f"line {node.lineno}: a command in one string"
 
 
-def options_of(words: list[str]) -> Iterator[str]:
+def options_of(arguments: list[str]) -> Iterator[str]:
     """Yield the options before the first other word; -W and -X have a value."""
-    rest = iter(words)
+    rest = iter(arguments)
     for word in rest:
         if not word.startswith("-"):
             return

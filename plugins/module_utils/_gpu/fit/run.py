@@ -144,7 +144,7 @@ class Fit:
             )
         wanted = {**request._asdict(), **source}
         wanted = {key: value for key, value in wanted.items() if isinstance(value, (str, int, bool))}
-        line = [self.python, "-c", bundle.source_of(_TRACE), json.dumps(wanted)]
+        line = [self.python, "-I", "-c", bundle.source_of(_TRACE), json.dumps(wanted)]
         try:
             done = subprocess.run(line, capture_output=True, text=True, timeout=TRACE_S, check=False, **self._as_user())
             found = json.loads(done.stdout.splitlines()[-1])
@@ -173,7 +173,8 @@ class Fit:
         entry = accounts.user(self.user)
         if entry is None:
             raise Refusal(f"There is no user {self.user}: set `user` to one that exists")
-        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/"}
+        own = {"PATH": os.defpath, "HOME": entry.pw_dir, "LC_ALL": "C.UTF-8"}
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/", "env": own}
 
 
 def described(given: t.Mapping[str, t.Any], model: str) -> dict[str, t.Any]:

@@ -150,7 +150,7 @@ def test_damaged_record_is_refused(rootless: Run, host: Host) -> None:
     assert host.changes == []
 
 
-def test_range_that_is_planned_anew_is_recorded_before_it_is_added(rootless: Run, host: Host) -> None:
+def test_range_planned_again_is_recorded_first(rootless: Run, host: Host) -> None:
     host.failing = "usermod"
     for owner in ("", "carol:165536:65536\n"):
         for path in docker_rootless.rootless.SUBORDINATE.values():

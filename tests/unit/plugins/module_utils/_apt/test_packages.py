@@ -54,7 +54,7 @@ def test_extended_states_list_automatic_packages():
     assert parse_automatic(text) == {"a"}
 
 
-def test_an_automatic_package_of_another_architecture_has_it_in_its_name():
+def test_foreign_automatic_package_has_its_architecture():
     text = "".join(f"Package: a\nArchitecture: {name}\nAuto-Installed: 1\n\n" for name in ("amd64", "i386"))
     assert parse_automatic(text, "amd64") == {"a", "a:i386"}
 
