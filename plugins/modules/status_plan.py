@@ -12,7 +12,7 @@ short_description: Validate the displays of a host's state (internal to the role
 description:
   - Internal to the role P(rigwright.workstation.status#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.plan). Changes nothing.
-  - Returns what prevents the displays, such as a console that the host does not have.
+  - Returns what prevents the displays, such as a console that the host does not have, and the login that gets its console back.
 version_added: 0.2.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -29,12 +29,14 @@ EXAMPLES = r"""
 RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
-from ansible_collections.rigwright.workstation.plugins.module_utils._status.checks import problems
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._status.checks import logins_due, problems
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, requirements=problems(request) if request["state"] == "present" else [])
+    found = problems(request) if request["state"] == "present" else []
+    module.exit_json(changed=False, requirements=found, logins=logins_due(request, Tree()))
 
 
 if __name__ == "__main__":

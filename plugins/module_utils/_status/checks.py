@@ -12,8 +12,10 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 MIN_S, MAX_S = 2, 3600
+_UNITS = "/etc/systemd/system"
 
 
 def is_terminal(name: str) -> bool:
@@ -47,3 +49,16 @@ def problems(request: t.Mapping[str, t.Any], has_terminal: t.Callable[[str], boo
             problem("status_interval_s", f"is {interval_s}", f"set it to a number from {MIN_S} to {MAX_S}, such as 15")
         )
     return found
+
+
+def logins_due(request: t.Mapping[str, t.Any], tree: Tree) -> list[dict[str, str]]:
+    """Return the unit of the login that gets back the console of an earlier run."""
+    before = re.search(
+        r"^TTYPath=/dev/(tty\d+)$", tree.text(f"{_UNITS}/rigwright-status-console.service"), re.MULTILINE
+    )
+    wanted = request["console"] if request["state"] == "present" else ""
+    if not before or before[1] == wanted:
+        return []
+    login = f"getty@{before[1]}.service"
+    # A login that the administrator has masked stays so.
+    return [] if tree.link(f"{_UNITS}/{login}") == "/dev/null" else [{"name": login, "state": "started"}]

@@ -167,8 +167,10 @@ class Terminal:
             while True:
                 put(self.frame(view(), handle))
                 termios.tcflush(handle, termios.TCIFLUSH)
-                if wait(interval_s) in _ENDS:
-                    return 0
+                number = wait(interval_s)
+                if number in _ENDS:
+                    # systemd ends the display by SIGTERM. After any other end, its unit has failed, and starts the login.
+                    return 0 if number == signal.SIGTERM else 128 + number
         finally:
             put(_END)
             termios.tcsetattr(handle, termios.TCSANOW, before)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import checks
 
 REQUEST: dict[str, Any] = {"console": "", "interval_s": 15}
@@ -39,3 +41,17 @@ def test_interval_is_bounded(interval: int) -> None:
 
 def test_only_devices_are_terminals() -> None:
     assert checks.is_terminal("null") and not checks.is_terminal("shm") and not checks.is_terminal("nothing")
+
+
+def test_login_gets_its_console_back(tmp_path: Path) -> None:
+    units = tmp_path / "etc/systemd/system"
+    units.mkdir(parents=True)
+    tree, request = Tree(str(tmp_path)), {**REQUEST, "state": "present", "console": "tty1"}
+    assert checks.logins_due(request, tree) == []
+    (units / "rigwright-status-console.service").write_text("[Service]\nTTYPath=/dev/tty1\n")
+    assert checks.logins_due(request, tree) == []
+    due = [{"name": "getty@tty1.service", "state": "started"}]
+    assert checks.logins_due({**request, "console": ""}, tree) == due
+    assert checks.logins_due({**request, "state": "absent"}, tree) == due
+    (units / "getty@tty1.service").symlink_to("/dev/null")
+    assert checks.logins_due({**request, "state": "absent"}, tree) == []
