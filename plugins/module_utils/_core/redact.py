@@ -36,7 +36,7 @@ _PATTERNS = tuple(
         r"(?P<kept>[?&](?:sig|[\w-]{0,40}signature|[\w-]{0,40}credential)=)[^\s&\"']+",
         # password=x, SMB_PASSWORD="x y", "token": "x", --password x
         rf"(?P<kept>{_ASSIGNED}[\"']?[ \t]*=[ \t]*){_VALUE}",
-        rf"(?P<kept>{_NAME}{_WORDS}[\"']?:[ \t]*){_VALUE}",
+        rf"(?P<kept>{_NAME}{_WORDS}[\"']?:[ \t]*)(?![|>][-+\d]*[ \t]*$){_VALUE}",
         rf"(?P<kept>[\"']_?auth[\"']:[ \t]*){_VALUE}",
         rf"(?<![\w-])(?P<kept>--(?:[\w-]*{_WORDS}|(?:[\w-]*-)?pass)[ \t]+)(?!-){_VALUE}",
         # The value in the next line, further in; not a key of YAML.
