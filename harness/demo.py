@@ -26,6 +26,7 @@ STATE = lab.STATE / "demo"
 VARIABLES = STATE / "variables.json"
 REPORT = STATE / "report.json"
 SITE_LOG = STATE / "site.log"
+REPORT_PAGE, STATUS_PAGE = STATE / "report.html", STATE / "status.html"
 SHOWN_OF_A_FAILURE = 40
 # frp_client_visitors of the laptop in harness/sandbox/labs/demo.yml.
 TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
@@ -143,6 +144,28 @@ def restore_file(workstation: Machine) -> None:
             raise Refusal(f"The workstation has not got its file back: {done.stdout.strip()} {done.stderr.strip()}")
 
 
+def write_pages(workstation: Machine) -> None:
+    """Make the page of the report, and fetch the one about the workstation. Raises Refusal when it fails."""
+    inventory = lab.LABS.relative_to(ROOT) / "demo.yml"
+    with step("pages: the report of the run, and the state of the workstation"):
+        done = subprocess.run(
+            [
+                *(Path(sys.executable).with_name("ansible-playbook"), "playbooks/report.yml", "-i", inventory),
+                *("-e", f"report_file={REPORT} report_html={REPORT_PAGE} report_junit="),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise Refusal(f"playbooks/report.yml failed: {done.stdout.strip()} {done.stderr.strip()}")
+        page = "/run/rigwright-status/status.html"
+        STATUS_PAGE.write_text(
+            workstation.must(f"for i in $(seq 100); do test -e {page} && break; sleep 0.2; done; cat {page}")
+        )
+
+
 # A sandbox of another number than the usual one has to be named in every command.
 SANDBOX = f"RIGWRIGHT_SANDBOX={lab.NUMBER} " if "RIGWRIGHT_SANDBOX" in os.environ else ""
 DOWN = f"`{SANDBOX}script/demo --down` removes them"
@@ -152,7 +175,10 @@ LOOK_AROUND = f"""
       ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
     Change {lab.LABS.relative_to(ROOT)}/demo.yml and run this again:
       {SANDBOX}.venv/bin/{" ".join(site_command())}
-    Every finding: {REPORT.relative_to(ROOT)}. All of Ansible's output: {SITE_LOG.relative_to(ROOT)}. Done with the hosts? {DOWN}.
+    Open in a browser:
+      {REPORT_PAGE.relative_to(ROOT)}     every finding, and where the time went
+      {STATUS_PAGE.relative_to(ROOT)}     how the workstation is
+    The report as data: {REPORT.relative_to(ROOT)}. All of Ansible's output: {SITE_LOG.relative_to(ROOT)}. Done with the hosts? {DOWN}.
 """
 
 
@@ -163,6 +189,7 @@ def up(*, verbose: bool) -> None:
     log_in(machines["laptop"])
     put_file(machines["laptop"])
     restore_file(machines["workstation"])
+    write_pages(machines["workstation"])
     reports = json.loads(REPORT.read_text())["hosts"]
     say(f"findings: {site_output.counts(row for report in reports.values() for row in report['findings'])}")
     print("\n".join(site_output.findings(reports)), flush=True)
