@@ -19,10 +19,11 @@ import pytest
 
 from harness import demo
 from harness.bench import site as bench
-from harness.sandbox import lab
+from harness.sandbox import browser, lab
 from harness.sandbox import lifecycle as sandbox
 from harness.sandbox.clients import Done, Entry, Machine
 from harness.sandbox.lab import ROOT
+from harness.testing.stage import OUTPUT
 
 # At most so many module runs a role and host when nothing has to change; 2 were measured (docs/tested.md).
 MODULE_RUNS = 3
@@ -75,6 +76,8 @@ def site(machine: Callable[[str], Machine], tmp_path_factory: pytest.TempPathFac
             check=False,
         )
         assert report.exists(), done.stdout
+        # Where the demo has its own.
+        demo.REPORT.write_bytes(report.read_bytes())
         return Run(done.returncode, done.stdout, json.loads(report.read_text())["hosts"])
 
     return run
@@ -199,6 +202,17 @@ def test_a_file_goes_to_the_share_through_the_gateway_and_back(machine):
 def test_a_lost_file_is_restored_from_the_backup(machine):
     # Raises where it does not.
     demo.restore_file(machine("workstation"))
+
+
+def test_pages_of_the_demo_open_in_a_browser(machine):
+    laptop = machine("laptop")
+    demo.write_pages(machine("workstation"))
+    laptop.must(f"{demo.INSTALL} {' '.join(browser.PACKAGES)}", seconds=300)
+    for page in (demo.REPORT_PAGE, demo.STATUS_PAGE):
+        seen = browser.visit(laptop, page.read_text())
+        (OUTPUT / page.with_suffix(".png").name).write_bytes(seen.picture)
+        assert (seen.console, seen.requests) == ([], [])
+        assert "workstation" in seen.document
 
 
 def test_laptop_gets_a_desktop_through_the_gateway(machine):
