@@ -236,7 +236,7 @@ def main() -> None:
             "batch": {"type": "int", "default": 1},
             "sequence": {"type": "int"},
             "image": {"type": "int"},
-            "new_tokens": {"type": "int"},
+            "new_tokens": {"type": "int", "no_log": False},
             "dtype": {"type": "str", "choices": list(request.DTYPES), "default": "bf16"},
             "optimizer": {"type": "str", "choices": list(request.OPTIMIZERS), "default": "adamw"},
             "checkpointing": {"type": "bool", "default": False},
