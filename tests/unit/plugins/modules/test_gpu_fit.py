@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_fit
 
 from harness.fakes import nvml as fake_nvml
@@ -28,8 +29,10 @@ def test_named_cards(run_module: Run, check: bool) -> None:
 def test_cards_of_the_host_with_a_baseline(run_module: Run, tmp_path: Path) -> None:
     with fake_nvml.fake(["H200", "H200", "RTX 4090"]) as machine:
         uuid = machine.gpus[0].uuid
-        tests = {"matmul_bf16": {"value": 660.0}, "copy": {"value": 4300.0}}
-        (tmp_path / f"{uuid}.json").write_text(json.dumps({"uuid": uuid, "tests": tests}))
+        rates = {"matmul_bf16": 660.0, "copy": 4300.0}
+        tests = {name: {**dict.fromkeys(compare.KEPT), "value": value} for name, value in rates.items()}
+        baseline = {**dict.fromkeys(compare.CIRCUMSTANCES), "uuid": uuid, "day": "2026-11-25", "tests": tests}
+        (tmp_path / f"{uuid}.json").write_text(json.dumps(baseline))
         found = run_module(gpu_fit, model="resnet50", directory=str(tmp_path))
         assert machine.writes == 0
     assert [row["card"] for row in found["cards"]] == ["H200 SXM 141 GB", "RTX 4090"]
