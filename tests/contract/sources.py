@@ -31,8 +31,15 @@ def calls(text: str) -> Iterator[tuple[ast.Call, str]]:
             names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            first, dot, rest = ast.unparse(node.func).partition(".")
+            first, dot, rest = dotted(node.func).partition(".")
             yield node, f"{names.get(first, first)}{dot}{rest}"
+
+
+def dotted(node: ast.expr) -> str:
+    """Return the name of a function as the code has it, without what it is called on where that is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "()"
 
 
 def commands(text: str) -> Iterator[tuple[ast.expr, list[ast.expr]]]:

@@ -26,6 +26,19 @@ DECLARED: dict[str, dict[str, Any]] = {
 EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
+GPU = {"gpus": ["0000:01:00.0"]}
+# Workstations by what is special about them, and gateways with the same variables.
+CASES: dict[str, dict[str, Any]] = {
+    "no_gpu": {},
+    "gpu": GPU,
+    "gpu_to_come": {"workstation_gpu": True},
+    "gpu_unwanted": {**GPU, "workstation_gpu": False},
+    "gpu_shared": {**GPU, "gpu_sharing_gpus": []},
+    "gpu_without_docker": {**GPU, "docker_state": "absent"},
+    "shares": DECLARED["storage"] | DECLARED["samba"] | DECLARED["status"],
+    "desktops": DECLARED["xrdp"] | DECLARED["firewall"] | DECLARED["backup"],
+    "misspelled": {"samba_shraes": [1], "storage_x": 1, "remote_desktop_backnd": "", "backup_now_jobs": "home"},
+}
 VARIABLES: dict[str, Any] = {
     # Roles take the facts of LOOK.
     "__common_prepared": {"platform_files": []},
@@ -69,7 +82,8 @@ def site(run_plays, tmp_path):
             f"- name: Break\n  ansible.builtin.fail:\n  when: broken | default('') == '{role}'\n"
         )
     for role in (*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES):
-        files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: 'proof of {role}'}}\n"
+        proof = f"proof of {role} for {{{{ inventory_hostname }}}}"
+        files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: '{proof}'}}\n"
     for role in DECLARED:
         files[f"{role}/meta/argument_specs.yml"] = None
     for name, text in files.items():
@@ -78,12 +92,19 @@ def site(run_plays, tmp_path):
         file.write_text(text if text is not None else (CHECKOUT / "roles" / name).read_text())
     for part in ("galaxy.yml", "meta", "playbooks", "plugins"):
         (collection / part).symlink_to(CHECKOUT / part)
-    (tmp_path / "groups.yml").write_text(yaml.safe_dump({"all": {"children": GROUPS}}))
     (tmp_path / "variables.yml").write_text(yaml.safe_dump(VARIABLES))
 
-    def run(*options, playbook="site"):
+    def run(*options, playbook="site", cases=None):
+        hosts, groups = HOSTS, GROUPS
+        if cases:
+            hosts = (*cases, *(f"gateway_{name}" for name in cases))
+            groups = {
+                "workstations": {"hosts": cases},
+                "gateways": {"hosts": {f"gateway_{name}": variables for name, variables in cases.items()}},
+            }
+        (tmp_path / "groups.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
         plays = [{"import_playbook": f"rigwright.workstation.{playbook}"}]
-        done = run_plays(plays, "-i", "groups.yml", "-e", "@variables.yml", *options, hosts=HOSTS)
+        done = run_plays(plays, "-i", "groups.yml", "-e", "@variables.yml", *options, hosts=hosts)
         return " ".join(done.output.split())
 
     return run
@@ -110,68 +131,51 @@ def test_otherwise_the_client_goes_on(site, options):
     assert "the client goes on" in shown
 
 
-def runs_gpu_roles(shown):
-    """Return True if the workstation got all the roles for GPUs; no other host ever does."""
-    assert not re.search(r"(nvidia_driver|cuda|cudnn|gpu_health|gpu_usage) for (one|two)", shown)
-    (all_or_none,) = {f"{role} for tower" in shown for role in GPU_ROLES}
-    return all_or_none
+def test_each_host_gets_the_roles_that_its_variables_ask_for(site):
+    shown = site("-e", "frp_client_server_address=gateway_no_gpu", cases=CASES)
 
+    def named(host, before=""):
+        return set(re.findall(rf'"{before}(\w+) for {host}"', shown))
 
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        pytest.param({}, False, id="no GPU"),
-        pytest.param({"gpus": ["0000:01:00.0"]}, True, id="a GPU"),
-        pytest.param({"workstation_gpu": True}, True, id="asked for, for a GPU to come"),
-        pytest.param({"gpus": ["0000:01:00.0"], "workstation_gpu": False}, False, id="not wanted"),
-    ],
-)
-def test_a_workstation_with_a_gpu_gets_the_roles_for_it(site, variables, expected):
-    assert runs_gpu_roles(site("-e", json.dumps(variables))) is expected
+    for host in CASES:
+        assert not named(f"gateway_{host}") & {*GPU_ROLES}, "gateways get no roles for GPUs"
+    gpu_roles = {name: named(name) & {*GPU_ROLES, "gpu_sharing"} for name in CASES}
+    for name in ("no_gpu", "gpu_unwanted", "shares", "desktops", "misspelled"):
+        assert gpu_roles[name] == set()
+    for name in ("gpu", "gpu_to_come"):
+        assert gpu_roles[name] == {*GPU_ROLES}
+    assert gpu_roles["gpu_shared"] == {*GPU_ROLES, "gpu_sharing"}
+    assert gpu_roles["gpu_without_docker"] == {*GPU_ROLES} - {"nvidia_container_toolkit"}
+
+    declared = {name: named(name) & {*DECLARED} for name in CASES}
+    assert declared == {
+        **{name: set() for name in CASES},
+        "shares": {"storage", "samba", "status"},
+        "desktops": {"xrdp", "firewall", "backup"},
+    }
+    # Gateways have a firewall and backups too, and nothing else of these.
+    assert {name for name in CASES if named(f"gateway_{name}") & {*DECLARED}} == {"desktops"}
+    assert named("gateway_desktops") & {*DECLARED} == {"firewall", "backup"}
+
+    # What is applied is proven, and nothing else.
+    on_workstations = {*EVERYWHERE} - {"frp_server"}
+    for name in CASES:
+        proven = named(name, "proof of ")
+        expected = on_workstations | gpu_roles[name] | declared[name]
+        assert proven == expected - ({"docker"} if name == "gpu_without_docker" else set())
 
 
 @pytest.mark.parametrize("playbook", ["gpu", "nvidia_driver_upgrade"])
-@pytest.mark.parametrize("wanted", [True, False])
-def test_the_playbooks_for_gpus_heed_it_too(site, playbook, wanted):
-    shown = site("-e", json.dumps({"workstation_gpu": wanted}), playbook=playbook)
-    assert ("nvidia_driver for tower" in shown) is wanted
+def test_the_playbooks_for_gpus_heed_it_too(site, playbook):
+    cases = {"wanted": {"workstation_gpu": True}, "unwanted": {**GPU, "workstation_gpu": False}}
+    shown = site(playbook=playbook, cases=cases)
+    assert [name for name in cases if f"nvidia_driver for {name}" in shown] == ["wanted"]
 
 
 def test_one_of_the_gpu_roles_alone(site):
     shown = site("-e", '{"gpus": ["0000:01:00.0"]}', "--tags", "cuda")
     assert "cuda for tower" in shown
     assert "cudnn for tower" not in shown
-
-
-@pytest.mark.parametrize("gpus", [[], ["0000:01:00.0"]], ids=["no GPU", "a GPU"])
-def test_what_is_applied_is_proven(site, gpus):
-    shown = site("-e", json.dumps({"gpus": gpus}))
-    proven = set(re.findall(r"proof of (\w+)", shown))
-    assert proven == {*EVERYWHERE, *(GPU_ROLES if gpus else ())}
-
-
-@pytest.mark.parametrize("declared", [False, True])
-def test_gpus_are_shared_where_that_is_declared(site, declared):
-    variables = {"gpus": ["0000:01:00.0"], **({"gpu_sharing_gpus": []} if declared else {})}
-    shown = site("-e", json.dumps(variables))
-    assert ("gpu_sharing for tower" in shown) is declared
-    assert ("proof of gpu_sharing" in shown) is declared
-
-
-@pytest.mark.parametrize(
-    "declared", [(), ("storage", "samba", "status"), ("xrdp", "firewall", "backup")], ids=" and ".join
-)
-def test_roles_that_are_declared_run_where_they_are(site, declared):
-    shown = site("-e", json.dumps({name: value for role in declared for name, value in DECLARED[role].items()}))
-    assert {role for role in DECLARED if f"{role} for tower" in shown} == set(declared)
-    assert {role for role in DECLARED if f"proof of {role}" in shown} == set(declared)
-    # Gateways have a firewall and backups too, and nothing else of these.
-    assert {role for role in DECLARED if f"{role} for one" in shown} == {"firewall", "backup"} & set(declared)
-
-
-def test_a_name_that_no_role_has_asks_for_no_role(site):
-    shown = site("-e", '{"samba_shraes": [1], "storage_x": 1, "remote_desktop_backnd": "", "backup_now_jobs": "home"}')
-    assert not [role for role in DECLARED if f"{role} for tower" in shown]
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["a run", "check mode"])
@@ -182,13 +186,6 @@ def test_what_is_set_up_is_proven_although_a_later_role_failed(site, check):
     (recap,) = re.findall(r"tower : ok=\d+ .*?rescued=\d+", shown)
     assert ("failed=1" in recap, "rescued=1" in recap) == (True, True)
     assert "backup for tower" not in shown
-    proven = re.findall(r"proof of (\w+)", shown.split("PLAY [Configure firewalls]")[0])
+    proven = re.findall(r"proof of (\w+) for", shown.split("PLAY [Configure firewalls]")[0])
     assert proven == ([] if check else ["docker"])
     assert "A role failed at `Break`" in shown
-
-
-def test_without_docker_no_gpu_is_given_to_containers(site):
-    shown = site("-e", json.dumps({"gpus": ["0000:01:00.0"], "docker_state": "absent"}))
-    assert "docker for tower" in shown
-    assert "nvidia_container_toolkit for tower" not in shown
-    assert "proof of docker" not in shown
