@@ -57,7 +57,9 @@ def stages_of(names: Sequence[str], hosts: str = "") -> list[Stage]:
         ]
     if hosts == "all":
         found += [
-            stage for stage in stages.every_stage() if stage.by_default and is_reached(stage.name, names, chosen.reason)
+            stage
+            for stage in stages.every_stage()
+            if (stage.by_default or stage.with_all) and is_reached(stage.name, names, chosen.reason)
         ]
     return found
 

@@ -1,6 +1,6 @@
 """`script/test`: run the stages of harness/testing/stages.py, show what failed, and count.
 
-Four lanes take the stages in turn. Each has a sandbox of its own: hosts wait for each other, and a lane of scenarios takes half a
+Three lanes take the stages in turn. Each has a sandbox of its own: hosts wait for each other, and a lane of scenarios takes half a
 processor (measured).
 """
 
@@ -23,7 +23,7 @@ from harness.sandbox.lab import NUMBER, Refusal
 from harness.testing import changed, selection, stages
 from harness.testing.stage import OUTPUT, ROOT, Log, Stage, StageFailed, Tally, at_least_one_failed
 
-LANES = 4
+LANES = 3
 SLOWEST = 25
 
 
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="also the booted machine, and the tests that are marked slow, which are skipped otherwise",
+        help="also the booted machine, a machine rebuilt from its backup, and the tests that are marked slow, which are skipped otherwise",
     )
     chosen.add_argument("--fast", action="store_true", help="only what needs no containers and takes seconds")
     chosen.add_argument(

@@ -130,6 +130,7 @@ class Stage:
     work: Callable[[Log], Tally]
     fast: bool = True  # part of `--fast`: no containers, seconds
     by_default: bool = True  # part of `script/test` without options
+    with_all: bool = False  # part of `script/test --all` alone
 
 
 def at_least_one_failed(tally: Tally) -> Tally:

@@ -92,7 +92,8 @@ def every_stage() -> list[Stage]:
                 commands(f"{sys.executable} -m harness bare-metal {name}"),
                 fast=False,
                 # Each takes minutes of all processors: one stands for the four.
-                by_default=name == drill.BY_DEFAULT,
+                by_default=False,
+                with_all=name == drill.WITH_ALL,
             )
             for name in drill.DRILLS
         ),
@@ -103,6 +104,7 @@ def every_stage() -> list[Stage]:
             fast=False,
             # It takes minutes of all processors.
             by_default=False,
+            with_all=True,
         ),
         *(
             Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
@@ -139,11 +141,10 @@ def choose(
         chosen = map(str, selection.unit_tests_of(role))
         tests = Stage("unit", f"the tests of all code that {role} reaches", pytest(*chosen, "tests/contract"))
         return [tests, *(stage for stage in stages if stage.name == f"molecule:{role}")]
-    with_machine = everything and not fast
     return [
         stage
         for stage in stages
-        if (stage.by_default and (stage.fast or not fast)) or (with_machine and stage.name == "machine")
+        if (stage.by_default and (stage.fast or not fast)) or (everything and not fast and stage.with_all)
     ]
 
 

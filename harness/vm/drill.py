@@ -38,8 +38,8 @@ DRILLS = {
     )
 }
 
-# Every run of script/test has this one.
-BY_DEFAULT = "debian12-bios"
+# Every run of `script/test --all` has this one.
+WITH_ALL = "debian12-bios"
 
 
 def back_up(drill: Drill, machine: Machine) -> dict[str, Any]:

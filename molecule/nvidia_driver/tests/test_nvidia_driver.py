@@ -224,7 +224,6 @@ def test_mixed_sources_are_refused(refused: Callable[..., str], with_all_compone
 # --- Another branch, and back ---
 
 
-@pytest.mark.both_releases
 def test_another_branch_and_back(applied: Apply, targets: list[Machine]) -> None:
     applied(branch="590", reboot=True)
     for target in targets:

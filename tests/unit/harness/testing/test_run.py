@@ -192,7 +192,7 @@ def test_the_hardware_stage_runs_only_when_asked_for() -> None:
 
 
 def test_booted_machine_runs_on_request_and_with_everything() -> None:
-    quick, machine = stage(passes, "quick"), Stage("machine", "", passes, fast=False, by_default=False)
+    quick, machine = stage(passes, "quick"), Stage("machine", "", passes, False, by_default=False, with_all=True)
     assert stages.choose([quick, machine]) == [quick]
     assert stages.choose([quick, machine], machine=True) == [machine]
     assert stages.choose([quick, machine], everything=True) == [quick, machine]
