@@ -161,9 +161,11 @@ def write_pages(workstation: Machine) -> None:
         if done.returncode != 0:
             raise Refusal(f"playbooks/report.yml failed: {done.stdout.strip()} {done.stderr.strip()}")
         page = "/run/rigwright-status/status.html"
-        STATUS_PAGE.write_text(
-            workstation.must(f"for i in $(seq 100); do test -e {page} && break; sleep 0.2; done; cat {page}")
+        # The next one, which knows of the backup that was just made.
+        fresh = (
+            f"touch /tmp/now; for i in $(seq 200); do test {page} -nt /tmp/now && break; sleep 0.2; done; cat {page}"
         )
+        STATUS_PAGE.write_text(workstation.must(fresh))
 
 
 # A sandbox of another number than the usual one has to be named in every command.
