@@ -32,7 +32,9 @@ READS_MORE = {
     "tests/unit/harness/testing/": ("docs", "molecule", "playbooks", "plugins", "roles", "tests/unit"),
     "tests/unit/harness/vm/": ("playbooks",),
     "tests/unit/plugins/module_utils/_core/test_bundle": ("plugins/module_utils",),
+    "tests/unit/plugins/module_utils/_gpu/fit/test_run": ("plugins/module_utils/_gpu/fit",),
     "tests/unit/plugins/module_utils/_gpu/test_boot": ("plugins/module_utils/_gpu",),
+    "tests/unit/plugins/module_utils/_gpu/usage/test_program": ("plugins/module_utils/_gpu/usage",),
     "tests/unit/plugins/plugin_utils/test__role_variables": ("playbooks",),
     "tests/unit/roles/test_units": ("plugins/module_utils", "roles"),
 }
