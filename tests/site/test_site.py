@@ -209,10 +209,10 @@ def test_pages_of_the_demo_open_in_a_browser(machine):
     demo.write_pages(machine("workstation"))
     laptop.must(f"{demo.INSTALL} {' '.join(browser.PACKAGES)}", seconds=300)
     for page in (demo.REPORT_PAGE, demo.STATUS_PAGE):
-        seen = browser.visit(laptop, page.read_text())
-        (OUTPUT / page.with_suffix(".png").name).write_bytes(seen.picture)
-        assert (seen.console, seen.requests) == ([], [])
-        assert "workstation" in seen.document
+        visited = browser.visit(laptop, page.read_text())
+        (OUTPUT / page.with_suffix(".png").name).write_bytes(visited.picture)
+        assert (visited.console, visited.requests) == ([], [])
+        assert "workstation" in visited.document
 
 
 def test_laptop_gets_a_desktop_through_the_gateway(machine):

@@ -244,10 +244,10 @@ def test_page_in_a_browser(laptop: Machine, target: Machine) -> None:
     wait_for(lambda: "alice" in target.must(f"cat {PAGE}", user="nobody") or None, "a page of the snapshot")
     page = target.must(f"cat {PAGE}", user="nobody")
     assert "&lt;script&gt;alert(1)" in page and "<script" not in page
-    seen = browser.visit(laptop, page)
-    assert (seen.console, seen.requests) == ([], [])
-    assert seen.picture.startswith(b"\x89PNG")
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in seen.document and "alice" in seen.document
+    visited = browser.visit(laptop, page)
+    assert (visited.console, visited.requests) == ([], [])
+    assert visited.picture.startswith(b"\x89PNG")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in visited.document and "alice" in visited.document
 
 
 def test_findings_pass_and_a_stopped_display_fails(verified: Verified, targets: list[Machine]) -> None:
