@@ -110,6 +110,16 @@ def plan(facts: Facts, requirements: str, user: str, present: bool) -> Plan:
     return Plan(wanted, users, must_make, surplus, changed)
 
 
+def is_due(path: str, requirements: str, user: str, present: bool) -> bool:
+    """Return whether python_environment would change the environment for a role."""
+    try:
+        facts = read_facts(path, requirements)
+    except VenvError:
+        # python_environment refuses it, with its reasons.
+        return True
+    return plan(facts, requirements, user, present).changed
+
+
 def apply(facts: Facts, steps: Plan, requirements: str, index_url: str, run: RunCommand) -> None:
     """Carry out a plan.
 

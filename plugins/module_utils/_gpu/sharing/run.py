@@ -94,12 +94,7 @@ def records(tree: Tree, declared: set[str], recorded: set[str], mps_changes: boo
 
 def environment_due(requirements: str, present: bool) -> bool:
     """Return whether python_environment would change the Python of modules for this role."""
-    try:
-        environment = venv.read_facts(ENVIRONMENT, requirements)
-    except venv.VenvError:
-        # python_environment refuses it, with its reasons.
-        return True
-    return venv.plan(environment, requirements, ROLE, present).changed
+    return venv.is_due(ENVIRONMENT, requirements, ROLE, present)
 
 
 def plan_host(module: AnsibleModule, request: Request) -> dict[str, t.Any]:

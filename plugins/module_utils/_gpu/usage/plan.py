@@ -20,12 +20,7 @@ Request = t.Mapping[str, t.Any]
 
 def environment_due(environment: str, requirements: str, present: bool) -> bool:
     """Return whether python_environment would change the Python of modules for this role."""
-    try:
-        found = venv.read_facts(environment, requirements)
-    except venv.VenvError:
-        # python_environment refuses it, with its reasons.
-        return True
-    return venv.plan(found, requirements, ROLE, present).changed
+    return venv.is_due(environment, requirements, ROLE, present)
 
 
 def plan(request: Request, environment: str) -> dict[str, t.Any]:
