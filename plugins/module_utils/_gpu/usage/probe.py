@@ -4,7 +4,7 @@
 
 """A sample of all GPUs and their processes, by NVML and /proc. Run in a child process: either may hang for ever.
 
-NVML is open only while it is uptime. An open handle would be in the way of a reset, of MIG and of a new driver.
+NVML is open only while it is asked. An open handle would be in the way of a reset, of MIG and of a new driver.
 """
 
 from __future__ import annotations

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sampler of gpu_usage and real processes of two users, compared with nvidia-smi. Needs a GPU, its driver, PyTorch and root."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import sampler, snapshot  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Child  # noqa: E402
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of other users")]
+
+PYTHON = os.environ.get("RIGWRIGHT_TORCH_PYTHON", sys.executable)
+# Every Debian and Ubuntu has these users; each fills a part of the memory.
+GIB_OF = {"daemon": 2, "nobody": 5}
+SAMPLES = 200
+
+LOAD = """
+import sys, torch
+kept = torch.zeros(int(sys.argv[1]) << 28, device="cuda:0")
+one = torch.randn(4096, 4096, device="cuda:0")
+print("ready", flush=True)
+while True:
+    one = torch.tanh(one @ one)
+    torch.cuda.synchronize()
+"""
+PROBE = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "collections")!r})
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import program
+program.probe()
+"""
+
+
+@pytest.fixture(scope="module")
+def pids() -> Iterator[dict[str, int]]:
+    """Start a process of each user on the first GPU."""
+    running = {
+        user: subprocess.Popen(
+            [PYTHON, "-c", LOAD, str(gib)], stdout=subprocess.PIPE, text=True, user=user, group="nogroup", cwd="/"
+        )
+        for user, gib in GIB_OF.items()
+    }
+    try:
+        for process in running.values():
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        yield {user: process.pid for user, process in running.items()}
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """Return a function that takes a sample, as the unit does, and reads the GPUs of the snapshot."""
+    for folder in (snapshot.PATH.rpartition("/")[0], "/var/lib/rigwright_gpu_usage"):
+        (tmp_path / folder[1:]).mkdir(parents=True)
+    tree = Tree(str(tmp_path))
+    child = Child([sys.executable, "-c", PROBE])
+    unit = sampler.Sampler(sampler.Settings("here"), tree, lambda: child.ask(10), lambda _uid, _text: 0, print)
+
+    def take() -> list[dict[str, Any]]:
+        unit.sample(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))
+        found: list[dict[str, Any]] = json.loads(tree.text(snapshot.PATH))["gpus"]
+        return found
+
+    yield take
+    child.close()
+
+
+def nvidia_smi(*arguments: str) -> str:
+    return subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def test_each_process_has_its_user_memory_and_share(
+    pids: dict[str, int], sample: Callable[[], list[dict[str, Any]]]
+) -> None:
+    rows: dict[int, dict[str, Any]] = {}
+    limit = time.monotonic() + 30
+    # The driver samples processes about once a second.
+    while not (rows and all(row["share_percent"] for row in rows.values())) and time.monotonic() < limit:
+        rows = {row["pid"]: row for row in sample()[0]["processes"] if row["pid"] in pids.values()}
+    apps = nvidia_smi("--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
+    theirs = {int(pid): int(used) for pid, used in (line.split(",") for line in apps.splitlines())}
+    print(rows, theirs, nvidia_smi("pmon", "-c", "1"), sep="\n")
+    for user, pid in pids.items():
+        assert rows[pid]["user"] == user
+        assert rows[pid]["memory_mib"] == theirs[pid] >= GIB_OF[user] << 10
+    shares = [row["share_percent"] for row in rows.values()]
+    # Two equal loads share a GPU in turns.
+    assert all(20 <= share <= 80 for share in shares) and sum(shares) <= 105
+
+
+def test_what_a_sample_costs(pids: dict[str, int], sample: Callable[[], list[dict[str, Any]]]) -> None:
+    sample()
+    before = os.times()
+    for _number in range(SAMPLES):
+        assert len(sample()[0]["processes"]) >= len(pids)
+    own = sum(os.times()[:2]) - sum(before[:2])
+    (child,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()[-1:]
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    child_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    peak = next(line for line in Path(f"/proc/{child}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    print(json.dumps({"samples": SAMPLES, "sampler_cpu_s": own, "child_cpu_s": child_s, "child_memory": peak}))
+    # Less than half a percent of a core, at one sample in 15 s.
+    assert (own + child_s) / SAMPLES < 0.005 * 15
