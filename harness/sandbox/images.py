@@ -126,11 +126,14 @@ def recipe(name: str) -> list[str]:
         f"--include={','.join(PACKAGES)}",
         # A host starts with current package lists, as one that was just installed does.
         "--skip=cleanup/apt/lists",
+        "--skip=cleanup/apt/cache",
         '--aptopt=Acquire::Languages "none"',
         *(f"--aptopt={option}" for option in apt_options()),
         "--dpkgopt=force-unsafe-io",
         f"--customize-hook={SETUP}",
         f'--customize-hook=rm -f "$1"/etc/apt/sources.list; printf %s \'{sources}\' >"$1"{path}',
+        # apt compares its cache with the time of its sources, so it is made last.
+        '--customize-hook=chroot "$1" apt-get clean; chroot "$1" apt-cache gencaches',
         suite.codename,
         "-",
         *source.one_line(suite.codename).splitlines(),
