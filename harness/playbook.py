@@ -7,6 +7,7 @@ of packed modules (`ansiballz_cache` in Ansible's `local_tmp`).
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -24,20 +25,29 @@ FORKS.set_forkserver_preload(["ansible.cli.playbook"])
 REQUEST, REFUSED = "Apply the role with the next request", "Continue after the refusal"
 
 
-def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
-    """Run `ansible-playbook` in a folder with this environment alone; return its exit status and Ansible's own output.
+def run(
+    arguments: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    own_settings: bool = False,
+    limit_s: float | None = None,
+) -> tuple[int, str]:
+    """Run `ansible-playbook` in a folder with this environment alone; return its exit status and its output.
 
-    ansible.cfg, and the variables that Ansible reads while it is loaded, are those of the first run.
+    :param own_settings: read ansible.cfg of the folder. Otherwise settings are those of the first run, and the output is Ansible's own.
     """
     # Only this user can read the file: the output may have secrets of a test.
     with tempfile.NamedTemporaryFile() as output:
-        process = FORKS.Process(target=_play, args=(list(arguments), folder, dict(env), output.name))
+        process = FORKS.Process(target=_play, args=(list(arguments), folder, dict(env), own_settings, output.name))
         process.start()
-        process.join()
-        return process.exitcode or 0, output.read().decode()
+        process.join(limit_s)
+        if process.exitcode is None:
+            process.kill()
+            raise TimeoutError(f"ansible-playbook did not end in {limit_s} s: {output.read().decode()}")
+        return process.exitcode, output.read().decode()
 
 
-def _play(arguments: list[str], folder: Path, env: dict[str, str], output: str) -> None:
+def _play(arguments: list[str], folder: Path, env: dict[str, str], own_settings: bool, output: str) -> None:
     with open(output, "wb") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
@@ -48,8 +58,11 @@ def _play(arguments: list[str], folder: Path, env: dict[str, str], output: str) 
     from ansible import constants
     from ansible.cli.playbook import PlaybookCLI
 
-    # `refusals` and tests read Ansible's own output. Ansible has read its variable for this before the fork.
-    constants.DEFAULT_STDOUT_CALLBACK = "ansible.builtin.default"
+    if own_settings:
+        importlib.reload(constants)
+    else:
+        # `refusals` and tests read Ansible's own output. Ansible has read its variable for this before the fork.
+        constants.DEFAULT_STDOUT_CALLBACK = "ansible.builtin.default"
     # The default, 1 ms, takes 5 % of a processor for as long as a host works (measured).
     constants.DEFAULT_INTERNAL_POLL_INTERVAL = 0.02
     PlaybookCLI.cli_executor(["ansible-playbook", *arguments])

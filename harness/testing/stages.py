@@ -40,6 +40,8 @@ WORKFLOWS = (
     "pre-commit validate-config",
 )
 GPU_DEVICE = Path("/dev/nvidiactl")
+# The fixtures of tests/unit/conftest.py that start ansible-playbook.
+PLAYS = re.compile(r"\b(?:run_plays|plays_command)\b")
 SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*/*.sh", "harness/vm/files/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
 SHIPPED = {
@@ -73,7 +75,7 @@ def every_stage() -> list[Stage]:
         Stage(
             "plays",
             "actions, callbacks and playbooks under a real ansible-playbook",
-            pytest("tests/unit", "-m", "plays"),
+            pytest("-m", "plays", *map(str, tests_with_plays())),
             fast=False,
         ),
         Stage("docs", "every plugin and role has a documentation page that sites can build", pages),
@@ -151,6 +153,12 @@ def choose(
 def scenarios() -> list[str]:
     names = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
     return sorted(names, key=lambda name: SLOW_SCENARIOS.index(name) if name in SLOW_SCENARIOS else len(SLOW_SCENARIOS))
+
+
+def tests_with_plays() -> list[Path]:
+    """Return the files of unit tests that start ansible-playbook: to collect all others takes longer than most of these tests."""
+    files = (ROOT / "tests/unit").rglob("test_*.py")
+    return sorted(path.relative_to(ROOT) for path in files if PLAYS.search(path.read_text()))
 
 
 def has_gpu() -> bool:

@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +23,20 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lock
 from hypothesis import HealthCheck, settings
 
+from harness import playbook
+from harness.testing.stages import PLAYS
 from tests.slow import leave_out_slow
 from tests.unit.support.unsafe_paths import WATCH
 
 CHECKOUT = Path(__file__).parents[2]
 
-# How long an example takes depends on what else the machine does.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes depends on what else the machine does. `script/test --all` tries ten times as many.
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=400 if os.environ.get("RIGWRIGHT_SLOW") else 40,
+)
 settings.load_profile("untimed")
 
 CONFIGURATION = """\
@@ -54,6 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_out_slow(items)
     for item in items:
         if "plays_command" in getattr(item, "fixturenames", ()):
+            assert PLAYS.search(item.path.read_text()), f"the stage `plays` does not find {item.nodeid}"
             item.add_marker(pytest.mark.plays)
 
 
@@ -186,16 +193,9 @@ def run_plays(plays_command: Callable[..., Command]) -> Callable[..., PlaybookRu
 
     def run(plays: list[dict[str, Any]], *options: str, **prepared: Any) -> PlaybookRun:
         command = plays_command(plays, *options, **prepared)
-        done = subprocess.run(
-            command.arguments,
-            cwd=command.folder,
-            env=command.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return PlaybookRun(done.returncode, done.stdout + done.stderr, command.reported())
+        arguments = [str(argument) for argument in command.arguments[1:]]
+        rc, output = playbook.run(arguments, command.folder, command.environment, own_settings=True, limit_s=300)
+        return PlaybookRun(rc, output, command.reported())
 
     return run
 
