@@ -132,7 +132,8 @@ def recipe(name: str) -> list[str]:
         "--dpkgopt=force-unsafe-io",
         f"--customize-hook={SETUP}",
         f'--customize-hook=rm -f "$1"/etc/apt/sources.list; printf %s \'{sources}\' >"$1"{path}',
-        # apt compares its cache with the time of its sources, so it is made last.
+        # Every host would make apt's cache. It counts with files of the same times, and mmdebstrap makes none later than its own start.
+        '--customize-hook=find "$1"/etc/apt "$1"/var/lib/apt/lists "$1"/var/lib/dpkg/status -exec touch --date "1 hour ago" {} +',
         '--customize-hook=chroot "$1" apt-get clean; chroot "$1" apt-cache gencaches',
         suite.codename,
         "-",
