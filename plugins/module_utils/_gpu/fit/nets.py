@@ -54,13 +54,13 @@ class Net(t.NamedTuple):
     outputs: int = 0
 
 
-class _Counter:
+class Counter:
     """Adds up the layers of a convolutional network."""
 
-    def __init__(self, image: int) -> None:
-        self.side, self.channels = image, 3
+    def __init__(self, image: int, channels: int = 3) -> None:
+        self.side, self.channels = image, channels
         self.parameters = self.indices = self.flops = self.moved = self.kernels = self.largest = self.outputs = 0
-        self.saved = 3 * image * image
+        self.saved = channels * image * image
 
     def size(self) -> int:
         """Return the elements of the current output."""
@@ -117,7 +117,7 @@ class _Counter:
 def resnet(name: str, image: int) -> Net:
     """Return a ResNet of torchvision."""
     depths, bottleneck, group_width, groups = RESNETS[name]
-    count = _Counter(image)
+    count = Counter(image)
     count.convolution(64, 7, 2)
     count.normalize()
     count.pool(3)
@@ -146,7 +146,7 @@ def resnet(name: str, image: int) -> Net:
 
 def vgg(name: str, image: int) -> Net:
     """Return a VGG of torchvision."""
-    count = _Counter(image)
+    count = Counter(image)
     for stage, depth in enumerate(VGGS[name]):
         for _number in range(depth):
             count.convolution(min(64 << stage, 512), 3, bias=True)
