@@ -127,7 +127,6 @@ class Fit:
             indices=0,
             largest=0,
             flops=first["flops"] // request.batch,
-            moved=0,
             kernels=first["layers"],
         )
         sized = request._replace(net=net, recurrent=False)
