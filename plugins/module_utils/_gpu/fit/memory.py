@@ -42,6 +42,11 @@ class Memory(t.NamedTuple):
     tensors: int
 
 
+def basis_of(request: Request) -> str:
+    """Return what an estimate without tracing is based on: networks of torchvision are in a table."""
+    return "table" if request.net is not None and not request.recurrent else "formula"
+
+
 def estimate(request: Request, basis: str = "formula") -> Memory:
     """Return the memory of one GPU."""
     if request.net is not None:
