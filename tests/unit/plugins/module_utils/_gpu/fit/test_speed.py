@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
     cards,
-    families,
-    kernels,
-    request,
     speed,
 )
 
@@ -45,15 +42,6 @@ def test_the_card_waits_for_a_slow_host_and_may_catch_up() -> None:
 def test_a_mask_makes_attention_slower() -> None:
     plain, window = (job(config={**LLAMA, "model_type": "mistral", "sliding_window": size}) for size in (None, 256))
     assert speed.measure(window).first.tensor > speed.measure(plain).first.tensor
-
-
-@pytest.mark.parametrize("name", families.FAMILIES)
-def test_kernels_of_every_family_are_counted(name: str) -> None:
-    model = families.Model(name, 2048, 8192, 16, 32, 8, 64, 1000, windows=(None,) * 16)
-    assert kernels.count(model) > 16 * 10
-    for dtype in request.DTYPES:
-        forward, backward = kernels.moved(model, dtype)
-        assert 0 < forward < backward
 
 
 def test_speeds_of_a_real_card() -> None:
