@@ -110,7 +110,7 @@ def test_a_plan_with_jobs_has_their_finding(plan: Run, machine: Machine) -> None
     assert [row["id"] for row in found["findings"]] == ["gpu_sharing.gpu0", "gpu_sharing.gpu1", "gpu_sharing.jobs"]
 
 
-def test_jobs_that_cannot_be_estimated_are_refused_before_a_change(plan: Run, machine: Machine) -> None:
+def test_an_impossible_job_is_refused_before_a_change(plan: Run, machine: Machine) -> None:
     (refused,) = plan({"device": "all"}, jobs=[JOB, {**JOB, "batch": 0}])["requirements"]
     assert refused["variable"] == "gpu_sharing_jobs" and machine.writes == 0
 

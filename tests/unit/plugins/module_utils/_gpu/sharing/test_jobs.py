@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Jobs that are to share a card: what a person is told, and what is refused."""
+"""Jobs that are to share a card: their finding, and what is refused."""
 
 from __future__ import annotations
 
