@@ -36,7 +36,10 @@ options:
     type: str
     required: true
   task:
-    description: V(lora) and V(qlora) train adapters of a frozen model; with V(qlora) its weights have four bits.
+    description:
+      - V(lora) and V(qlora) train adapters of a frozen model, with V(lora) in fp32.
+      - With V(qlora) linear layers have four bits (NF4 with double quantization), and adapters are in bf16. A paged optimizer
+        is counted as if it stayed on the card.
     type: str
     choices: [train, lora, qlora, infer]
     default: train

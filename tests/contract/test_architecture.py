@@ -19,7 +19,7 @@ FILE_LINES, MODULE_LINES = 450, 120
 ALONE = {"harness/fakes/record_nvml.py"}
 # Bytes of our sources that Ansible packs for a module and copies at each run, the compressed third of them.
 PAYLOAD = 195_000
-# These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS and the modes of GPUs; hosts as a whole.
+# These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS, modes and jobs of GPUs; whole hosts.
 LARGE_PAYLOADS = {
     "bare_metal_plan": 230_000,
     "backup_plan": 230_000,
@@ -29,8 +29,8 @@ LARGE_PAYLOADS = {
     "cudnn_verify": 240_000,
     "gpu_accept": 240_000,
     "gpu_health": 210_000,
-    "gpu_sharing_plan": 360_000,
-    "gpu_sharing_verify": 360_000,
+    "gpu_sharing_plan": 440_000,
+    "gpu_sharing_verify": 440_000,
     "nvidia_container_toolkit_plan": 240_000,
     "nvidia_container_toolkit_verify": 250_000,
     "nvidia_driver_packages": 320_000,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import plan
 
 from tests.hardware import module
 
@@ -47,6 +48,15 @@ def test_a_network_is_trained_on_the_gpu(account, nvidia_smi):
     assert 0 < account["seconds_per_epoch"] < 5
     assert MEBIBYTE < account["peak_gpu_memory_bytes"] < int(first["memory.total"]) * MEBIBYTE
     assert account["peak_memory_bytes"] > 50 * MEBIBYTE
+    # What gpu_fit expects of it, with the context and what the allocator keeps.
+    assert account["peak_gpu_memory_bytes"] < plan.need().high
+
+
+def test_a_training_that_does_not_fit_is_not_started(account, nvidia_smi):
+    (first, *_others) = nvidia_smi("memory.total")
+    status, full = train(*ON_GPU, "--memory", str(int(first["memory.total"]) * MEBIBYTE + 1))
+    assert (status, full["reason"]) == (11, "memory")
+    assert "not started: it needs" in full["words"]
 
 
 def test_it_sees_the_gpus_that_nvidia_smi_lists(account, nvidia_smi):

@@ -42,6 +42,7 @@ def test_cards_are_as_declared(verified: Verified, targets: list[Machine]) -> No
         assert target.must("nvidia-smi compute-policy -l").count("Long") == 2
     for found in verified().values():
         assert found["gpu_sharing.declared"] == found["gpu_sharing.complete"] == "pass", found
+        assert found["gpu_sharing.jobs"] == "pass", found
 
 
 @pytest.mark.both_releases

@@ -288,8 +288,15 @@ def test_image_without_a_gpu_fails_and_environment_passes(failed: Any, library: 
     assert "nvidia-cdi-refresh" in findings["smoke_test.gpus"]["remedy"]
 
 
-def test_the_same_gpu_passes(failed: Any, library: None) -> None:
-    findings = failed("debian13", {**ONLY, "smoke_test_environments": [DEBIAN]})
+def test_a_full_gpu_is_a_warning(apply: Apply, gpu: Machine, library: None) -> None:
+    """Let another program hold all but 295 MiB of the card: the training is not started."""
+    state = f"{fake_gpu_host.FIRMWARE}/{fake_gpu_host.DRIVER}/gsp_imitated.bin"
+    gpu.must(f"sed -i 's/^gpu.0.memory.idle=.*/gpu.0.memory.idle={23 << 30 | 256 << 20}/' {state}")
+    result = apply(hosts="debian13", variables={**ONLY, "smoke_test_environments": [DEBIAN]})
+    assert result.rc == 0, result.output
+    findings = findings_of(result, "debian13")
+    full = findings["smoke_test.environment.debian"]
+    assert full["status"] == "warn" and f"not started: it needs 383 MiB of {UUID}" in full["evidence"]
     assert findings["smoke_test.gpus"]["status"] == "pass"
     assert findings["smoke_test.gpus"]["evidence"] == f"the host, environment debian see {UUID}"
 

@@ -39,6 +39,7 @@ STATUSES = {
     "no_gpu": 8,  # a GPU is required, and PyTorch finds none that it can use
     "training": 9,  # failed
     "accuracy": 10,  # missed
+    "memory": 11,  # other programs hold that of the GPU
 }
 SEED = 2
 BATCH = 64
@@ -89,6 +90,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=20, help="epochs of the training (%(default)s)")
     parser.add_argument("--accuracy", type=float, default=0.95, help="share to recognise (%(default)s)")
     parser.add_argument("--timeout", type=float, default=0, help="seconds after which it ends itself (no limit)")
+    parser.add_argument("--memory", type=int, default=0, help="bytes of the GPU to find free, or it does not train (0)")
     wanted = parser.parse_args()
     if wanted.epochs < 1:
         parser.error("--epochs must be 1 or more")
@@ -101,6 +103,9 @@ def run(wanted: argparse.Namespace, report: Report) -> None:
     :raises Failed: a step failed; the report has the values of earlier steps.
     """
     report.update(list_gpus_of_the_driver())
+    if wanted.device != "cpu" and report["gpus"]:
+        # PyTorch takes the first.
+        check_memory(report["gpus"][0]["uuid"], wanted.memory)
     torch = load("torch", "torch", PYTORCH_WITH_CUDA if wanted.device == "cuda" else PYTORCH)
     report.update(torch=torch.__version__, cuda=torch.version.cuda)
     datasets = load("sklearn.datasets", "scikit_learn", SCIKIT_LEARN)
@@ -110,7 +115,8 @@ def run(wanted: argparse.Namespace, report: Report) -> None:
         report.update(train(torch, datasets.load_digits(), device, wanted.epochs))
     # Errors of PyTorch: no kernel for this GPU, full memory. It also imports more modules here.
     except (RuntimeError, ImportError, OSError) as error:
-        raise Failed("training", one_line(error)) from error
+        full = device == "cuda" and "out of memory" in str(error)
+        raise Failed("memory" if full else "training", one_line(error)) from error
     if report["accuracy"] < wanted.accuracy:
         raise Failed(
             "accuracy", f"{report['accuracy']:.4f} of the digits are right, and {wanted.accuracy} is asked for"
@@ -148,6 +154,23 @@ def list_gpus_of_the_driver() -> Report:
         kind = "MIG" if b" MIG " in title.value else "GPU"
         found["gpus"].append({"uuid": f"{kind}-{digits}", "name": title.value.decode(errors="replace")})
     return found
+
+
+def check_memory(uuid: str, least: int) -> None:
+    """Check that a GPU has free memory. NVML takes none of it for its answer, as CUDA would.
+
+    :raises Failed: less than *least* bytes are free.
+    """
+    handle, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()  # total, free, used
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return  # the training finds out
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)):
+        return
+    if nvml.nvmlDeviceGetMemoryInfo(handle, memory) == 0 and memory[1] < least:
+        needs, free = (f"{size / 2**20:.0f} MiB" for size in (least, memory[1]))
+        raise Failed("memory", f"not started: it needs {needs} of {uuid}, of which {free} are free")
 
 
 def load(name: str, package: str, packages: dict[str, str]) -> Any:

@@ -117,11 +117,6 @@ def needs(request: Request, amount: memory.Memory, basis: str) -> Answer:
     }
 
 
-def basis_of(request: Request) -> str:
-    """Return what an estimate without tracing is based on: networks of torchvision are in a table."""
-    return "table" if request.net is not None and not request.recurrent else "formula"
-
-
 def estimate(
     request: Request,
     cards: t.Sequence[Card],
@@ -131,7 +126,7 @@ def estimate(
     available: int | None = None,
 ) -> Answer:
     """Return the whole answer for one job."""
-    basis = basis or basis_of(request)
+    basis = basis or memory.basis_of(request)
     if need is None:
 
         def need(sized: Request) -> memory.Memory:

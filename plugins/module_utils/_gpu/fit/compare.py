@@ -17,8 +17,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 BY = ("speed", "money", "watt", "memory")
 # The card that the others' speed is a multiple of.
 REFERENCE = "RTX 3090"
-# Slowdown of each of two programs on one card, measured on an H100 (docs/gpu_sharing.md): time-sliced, and under MPS.
-SHARED = {"full": (2.2, 1.8), "idle": (1.1, 1.0), "mixed": (1.9, 1.1)}
 
 
 def prices(given: t.Any) -> tuple[str, dict[str, float]]:
@@ -146,31 +144,6 @@ def _reason(row: dict[str, t.Any], by: str) -> str:
         "money": f", {row['speed_per_price'] or 0:g} for 1000 {row['currency']}",
     }[by]
     return f"{first}; {row['speed']:g} times an {REFERENCE}{per}; {decides}."
-
-
-def together(first: Request, second: Request, card: Card) -> dict[str, t.Any]:
-    """Return whether two jobs fit on one card at once, and what that costs by the measured table of gpu_sharing."""
-    pair = [answer.estimate(request, [card]) for request in (first, second)]
-    high = sum(row["need_bytes"]["high"] for row in pair)
-    low = sum(row["need_bytes"]["low"] for row in pair)
-    idle = [row["cards"][0]["decides"] == "host" for row in pair]
-    kind = "idle" if all(idle) else "mixed" if any(idle) else "full"
-    sliced, mps = SHARED[kind]
-    fits = "yes" if high <= card.bytes else "no" if low > card.bytes else "tight"
-    advice = {
-        "full": "each fills the card: run them one after the other",
-        "idle": "the host limits both: they hardly slow each other down",
-        "mixed": "share with MPS: one of them leaves the card idle",
-    }[kind]
-    return {
-        "jobs": [first.name, second.name],
-        "card": card.name,
-        "fits": fits,
-        "need_gib": {"low": round(low / answer.GIB, 2), "high": round(high / answer.GIB, 2)},
-        "slowdown": {"time_sliced": sliced, "mps": mps},
-        "advice": advice if fits != "no" else "their memory does not fit at once: run them one after the other",
-        "source": "measured on an H100, docs/gpu_sharing.md",
-    }
 
 
 def choose(names: t.Sequence[str]) -> list[Card]:

@@ -41,7 +41,6 @@ class Family(t.NamedTuple):
     tied: bool = True
     classes: bool = False
     generates: bool = True
-    kernels: int = 30
 
 
 _LLAMA_FIELDS = {
@@ -91,20 +90,16 @@ _GEMMA = (Saved(36, 8, 8), Saved(42, 8, 8), Saved(40, 16, 8))
 _QWEN3 = (Saved(16, 8, 6), Saved(26, 8, 8), Saved(24, 16, 8))
 
 FAMILIES: dict[str, Family] = {
-    "gpt2": Family(_GPT2_FIELDS, _GPT2, False, biases=True, norm_biases=True, kernels=32),
+    "gpt2": Family(_GPT2_FIELDS, _GPT2, False, biases=True, norm_biases=True),
     "llama": Family(_LLAMA_FIELDS, _LLAMA, True, tied=False),
     "mistral": Family(_LLAMA_FIELDS, _LLAMA, True, tied=False),
-    "qwen2": Family(_LLAMA_FIELDS, _LLAMA, True, qkv_biases=True, tied=False, kernels=33),
-    "qwen3": Family(_LLAMA_FIELDS, _QWEN3, True, head_norms=True, tied=False, kernels=44),
-    "mixtral": Family(_MOE_FIELDS, _LLAMA, True, tied=False, kernels=50),
-    "gemma3_text": Family(_LLAMA_FIELDS, _GEMMA, True, norms=4, head_norms=True, kernels=64),
-    "bert": Family(
-        _BERT_FIELDS, _BERT, False, biases=True, norm_biases=True, generates=False, kernels=20
-    ),
-    "vit": Family(
-        _VIT_FIELDS, _VIT, False, biases=True, norm_biases=True, classes=True, generates=False, kernels=18
-    ),
-}  # fmt: skip
+    "qwen2": Family(_LLAMA_FIELDS, _LLAMA, True, qkv_biases=True, tied=False),
+    "qwen3": Family(_LLAMA_FIELDS, _QWEN3, True, head_norms=True, tied=False),
+    "mixtral": Family(_MOE_FIELDS, _LLAMA, True, tied=False),
+    "gemma3_text": Family(_LLAMA_FIELDS, _GEMMA, True, norms=4, head_norms=True),
+    "bert": Family(_BERT_FIELDS, _BERT, False, biases=True, norm_biases=True, generates=False),
+    "vit": Family(_VIT_FIELDS, _VIT, False, biases=True, norm_biases=True, classes=True, generates=False),
+}
 
 # Recurrent layers of PyTorch have no configuration of Hugging Face. This is the collection's own form of it.
 LSTM_FIELDS = ("input_size", "hidden_size", "num_layers", "num_labels")

@@ -25,6 +25,8 @@ ALLOCATOR = (0.04, 0.21, 0.65)
 # A context of CUDA with the kernels of PyTorch: 0.75 GiB on an H100. Cards with fewer multiprocessors need less.
 CONTEXT_MIB = (350, 720, 820)
 WORKSPACE_MIB = 34
+# NF4 with double quantization: four bits, one byte for each 64 weights, and four bytes for each 256 of these bytes (QLoRA, section 3).
+QUANTIZED_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 # How far tensors may be from the formula, by what it is based on; each unknown field of a configuration adds a part.
 WIDTH = {"formula": 0.10, "table": 0.08, "traced": 0.15}
 UNKNOWN_FIELD = 0.15
@@ -38,6 +40,11 @@ class Memory(t.NamedTuple):
     low: int
     high: int
     tensors: int
+
+
+def basis_of(request: Request) -> str:
+    """Return what an estimate without tracing is based on: networks of torchvision are in a table."""
+    return "table" if request.net is not None and not request.recurrent else "formula"
 
 
 def estimate(request: Request, basis: str = "formula") -> Memory:
@@ -87,10 +94,18 @@ def _parts(**given: float) -> dict[str, float]:
 
 def adapter_parameters(request: Request, model: families.Model) -> int:
     """Return the parameters of LoRA's adapters."""
-    return model.layers * request.lora_rank * sum(inputs + outputs for inputs, outputs in _targets(request, model))
+    return (
+        model.layers * request.lora_rank * sum(inputs + outputs for inputs, outputs in adapter_shapes(request, model))
+    )
 
 
-def _targets(request: Request, model: families.Model) -> list[tuple[int, int]]:
+def _adapter_element(request: Request) -> int:
+    """Return the bytes of an adapter's weight: peft keeps those of LoRA in fp32, QLoRA has them in bf16."""
+    return 2 if request.task == "qlora" else 4
+
+
+def adapter_shapes(request: Request, model: families.Model) -> list[tuple[int, int]]:
+    """Return inputs and outputs of each linear layer that gets an adapter."""
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
     if request.lora_targets == "attention":
         return [(model.width, queries), (model.width, keys)]
@@ -120,8 +135,11 @@ def layer_bytes(request: Request, model: families.Model) -> float:
     repeated = 2 * queries if windowed(request, model) else 2 * keys
     attention = element * (2 * queries + repeated) + 4 * model.heads + saved.heads * (queries + keys)
     if request.adapters:
-        # Frozen layers save nothing of their input; adapters are in fp32, and so are copies of their inputs.
-        adapters = sum(4 * inputs + 4 * request.lora_rank for inputs, _outputs in _targets(request, model))
+        # Frozen layers save nothing of their input; adapters do, in their own type.
+        adapters = sum(
+            _adapter_element(request) * (inputs + request.lora_rank)
+            for inputs, _outputs in adapter_shapes(request, model)
+        )
         return 4 * family.norms * model.width + attention + 3 * model.inner * element + adapters
     if model.experts > 1:
         # Experts are not in autocast: they work in the type of their weights.
@@ -137,8 +155,9 @@ def _training(request: Request) -> list[dict[str, float]]:
     element = 4 if request.dtype in ("fp32", "amp") else 2
     states, temporary = OPTIMIZERS[request.optimizer]
     trainable = adapter_parameters(request, model) if request.adapters else count["total"]
-    trained = 4 if request.adapters else element
-    weights = count["total"] * (0.56 if request.task == "qlora" else element) * share["weights"]
+    trained = _adapter_element(request) if request.adapters else element
+    quantized = count["linear"] if request.task == "qlora" else 0
+    weights = ((count["total"] - quantized) * element + quantized * QUANTIZED_BYTES) * share["weights"]
     weights += trainable * trained if request.adapters else 0
     fixed = _parts(weights=weights, optimizer=trainable * trained * states * share["optimizer"])
     gradients = trainable * trained * share["gradients"]
@@ -153,6 +172,9 @@ def _training(request: Request) -> list[dict[str, float]]:
     head = _head(request, model, tokens)
     mask = request.batch * request.sequence**2 if windowed(request, model) else 0
     gathered = 2.0 * element * count["linear"] / model.layers if request.sharing == "fsdp" else 0.0
+    if quantized:
+        # One layer's largest weight in 16 bits, for its product.
+        gathered += 2.0 * model.width * model.inner
     # The embedding's gradient is added to that of the head, out of place, when both are one weight.
     tied = (
         2.0 * model.vocabulary * model.width * trained

@@ -40,8 +40,7 @@ class Net(t.NamedTuple):
     """A network without attention, for one item: an image, or a series of one step.
 
     *saved* are elements that the backward pass needs, *indices* those of eight bytes, *largest* the biggest input and output of one
-    layer together, *flops* of the forward pass, *moved* elements that layers without matrix products read and write, *outputs*
-    elements that convolutions write.
+    layer together, *flops* of the forward pass, *outputs* elements that convolutions write.
     """
 
     parameters: int
@@ -49,18 +48,17 @@ class Net(t.NamedTuple):
     indices: int
     largest: int
     flops: int
-    moved: int
     kernels: int
     outputs: int = 0
 
 
-class _Counter:
+class Counter:
     """Adds up the layers of a convolutional network."""
 
-    def __init__(self, image: int) -> None:
-        self.side, self.channels = image, 3
-        self.parameters = self.indices = self.flops = self.moved = self.kernels = self.largest = self.outputs = 0
-        self.saved = 3 * image * image
+    def __init__(self, image: int, channels: int = 3) -> None:
+        self.side, self.channels = image, channels
+        self.parameters = self.indices = self.flops = self.kernels = self.largest = self.outputs = 0
+        self.saved = channels * image * image
 
     def size(self) -> int:
         """Return the elements of the current output."""
@@ -82,12 +80,11 @@ class _Counter:
         """Add a batch norm and an activation in place: the input, and the output for the next layer."""
         self.parameters += 2 * self.channels
         self.saved += saves * self.size()
-        self.moved += 3 * self.size()
-        self.kernels += 2
+        # The norm counts its batches, too.
+        self.kernels += 3
 
     def pool(self, kernel_side: int) -> None:
         """Add a pooling of half the side, which keeps the places of maxima."""
-        self.moved += self.size()
         self.side = (self.side + 1) // 2 if kernel_side == 3 else self.side // 2
         self.indices += self.size()
         self.saved += self.size()
@@ -108,7 +105,6 @@ class _Counter:
             self.indices,
             self.largest,
             self.flops,
-            self.moved,
             self.kernels,
             self.outputs,
         )
@@ -117,7 +113,7 @@ class _Counter:
 def resnet(name: str, image: int) -> Net:
     """Return a ResNet of torchvision."""
     depths, bottleneck, group_width, groups = RESNETS[name]
-    count = _Counter(image)
+    count = Counter(image)
     count.convolution(64, 7, 2)
     count.normalize()
     count.pool(3)
@@ -132,21 +128,19 @@ def resnet(name: str, image: int) -> Net:
             for channels, kernel, step, parts in layers if bottleneck else [(planes, 3, stride, 1), (planes, 3, 1, 1)]:
                 count.convolution(channels, kernel, step, parts)
                 count.normalize()
-            count.moved += 2 * count.size()
             if stride != 1 or inputs != outputs:
                 after = count.side
                 count.channels, count.side = inputs, side
                 count.convolution(outputs, 1, stride)
                 count.normalize(1)
                 count.side = after
-    count.moved += count.size()
     count.linear(count.channels, CLASSES)
     return count.net()
 
 
 def vgg(name: str, image: int) -> Net:
     """Return a VGG of torchvision."""
-    count = _Counter(image)
+    count = Counter(image)
     for stage, depth in enumerate(VGGS[name]):
         for _number in range(depth):
             count.convolution(min(64 << stage, 512), 3, bias=True)
@@ -154,7 +148,6 @@ def vgg(name: str, image: int) -> Net:
                 count.normalize()
             else:
                 count.saved += count.size()
-                count.moved += 2 * count.size()
         count.pool(2)
     for inputs, outputs in ((512 * 49, 4096), (4096, 4096), (4096, CLASSES)):
         count.linear(inputs, outputs)
@@ -179,7 +172,7 @@ def lstm(config: t.Mapping[str, t.Any]) -> Net:
     parameters = gates + hidden * config["num_labels"] + config["num_labels"]
     # cuDNN reserves the four gates, the cell and its input for each step, besides the output.
     saved = inputs + layers * 8 * hidden
-    return Net(parameters, saved, 0, 5 * hidden + inputs, 2 * gates, layers * 8 * hidden, 2 * layers)
+    return Net(parameters, saved, 0, 5 * hidden + inputs, 2 * gates, 2 * layers)
 
 
 def net(name: str, image: int) -> Net:

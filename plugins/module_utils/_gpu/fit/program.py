@@ -11,7 +11,8 @@ import json
 import sys
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import compare, page, request, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import compare, page, request, run, source
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.together import together
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 EXAMPLES = """examples:
@@ -77,7 +78,7 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
     names = chosen.card or ([] if chosen.compare else list(DEFAULT_CARDS))
     cards = compare.choose([] if "all" in names else names)
     fit = run.Fit(chosen.python, chosen.user)
-    baseline = run.read_json(chosen.baseline, "baseline") if chosen.baseline else None
+    baseline = source.read_json(chosen.baseline, "baseline") if chosen.baseline else None
     if chosen.baseline and len(cards) != 1:
         raise Refusal("`baseline` is of one card: name it with `card`")
     if not chosen.compare:
@@ -100,19 +101,19 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
         )
         job = {field: getattr(chosen, field) for field in fields}
         return {"jobs": [fit.estimate(job, cards, baseline)]}
-    jobs = compare.jobs(run.read_json(chosen.compare, "jobs"))
+    jobs = compare.jobs(source.read_json(chosen.compare, "jobs"))
     requests = []
     for number, job in enumerate(jobs, 1):
         given = {key: value for key, value in job.items() if key not in ("model", "count")}
-        parsed = request.parse(run.described({"name": f"job {number}", **given}, str(job.get("model", ""))))
+        parsed = request.parse(source.described({"name": f"job {number}", **given}, str(job.get("model", ""))))
         requests.append((parsed, compare.weight(job)))
-    priced = compare.prices(run.read_json(chosen.prices, "prices")) if chosen.prices else None
+    priced = compare.prices(source.read_json(chosen.prices, "prices")) if chosen.prices else None
     ranks = compare.rank(requests, chosen.by, cards, priced)
     best = compare.choose([ranks[0]["card"]])
     details = [fit.estimate({key: value for key, value in job.items() if key != "count"}, best) for job in jobs]
     pairs = []
     if len(requests) > 1:
-        pairs = [compare.together(requests[0][0], other, best[0]) for other, _weight in requests[1:]]
+        pairs = [together((requests[0][0], other), best[0]) for other, _weight in requests[1:]]
     return {"by": chosen.by, "ranks": ranks, "jobs": details, "together": pairs}
 
 

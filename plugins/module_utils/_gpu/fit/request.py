@@ -146,6 +146,8 @@ def _check(request: Request) -> Request:
         raise Refusal(
             "`task`: adapters of LoRA are known for families of Llama only: train all weights, or give a Python entry point"
         )
+    if request.task == "qlora" and model and model.experts > 1:
+        raise Refusal("`task` is qlora: experts of a mixture are no linear layers, and stay in 16 bits: give lora")
     if request.checkpointing and (not request.trains or model is None):
         raise Refusal("`checkpointing` is only for training a model with layers of attention: remove it")
     if request.gpus == 1 and request.sharing != "none":

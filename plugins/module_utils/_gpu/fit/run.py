@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From the options of a job to its answer: read files, trace where a model has to be built, and estimate."""
+"""From the options of a job to its answer: trace where a model has to be built, and estimate."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import os
 import subprocess
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, bundle, directories
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, families, memory, nets
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, memory, nets, source
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request, parse
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -21,7 +21,6 @@ if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import host
 
 TRACE_S = 300
-FILE_LIMIT = 4 * 2**20
 _TRACE = f"{bundle.PACKAGE}._gpu.fit.trace"
 # Parts of PyTorch's MemTracker, and ours.
 _TRACED = {
@@ -33,27 +32,6 @@ _TRACED = {
     "temp": "workspace",
     "inputs": "activations",
 }
-
-
-def read_json(path: str, variable: str) -> t.Any:
-    """Read a file of JSON.
-
-    :raises Refusal: it cannot be read, or is none.
-    """
-    try:
-        return json.loads(directories.read_file(path, limit=FILE_LIMIT).decode("utf-8"))
-    except OSError as error:
-        raise Refusal(
-            f"`{variable}`: {path} cannot be read ({error.strerror or error}): give a regular file"
-        ) from error
-    except ValueError as error:
-        raise Refusal(f"`{variable}`: {path} is no JSON: give a file of JSON") from error
-
-
-def is_entry(model: str) -> bool:
-    """Return whether a model is a Python entry point, PATH:FUNCTION."""
-    path, colon, name = model.rpartition(":")
-    return bool(colon) and path.endswith(".py") and name.isidentifier()
 
 
 class Fit:
@@ -75,11 +53,11 @@ class Fit:
         """
         given = {key: value for key, value in job.items() if value is not None}
         model = str(given.pop("model", ""))
-        if is_entry(model):
+        if source.is_entry(model):
             return self._traced(given, {"entry": os.path.abspath(model)}, cards, baseline, available)
         if "torchvision" in given and given["torchvision"] not in nets.NAMES and self.python:
             return self._traced(given, {"torchvision": given["torchvision"]}, cards, baseline, available)
-        return answer.estimate(parse(described(given, model)), cards, baseline=baseline, available=available)
+        return answer.estimate(parse(source.described(given, model)), cards, baseline=baseline, available=available)
 
     def on_host(self, job: t.Mapping[str, t.Any], found: t.Sequence[host.HostCard]) -> answer.Answer:
         """Return the answer for the cards of a host, with their own memory and rates."""
@@ -89,7 +67,7 @@ class Fit:
     def _traced(
         self,
         given: t.Mapping[str, t.Any],
-        source: t.Mapping[str, str],
+        origin: t.Mapping[str, str],
         cards: t.Sequence[Card],
         baseline: t.Any,
         available: int | None,
@@ -103,10 +81,10 @@ class Fit:
         # A small LSTM takes the place of the network while the options are checked.
         shape = {"model_type": "lstm", "input_size": 1, "hidden_size": 1, "num_layers": 1, "num_labels": 1}
         options = {key: value for key, value in given.items() if key != "torchvision"}
-        request = parse({"name": next(iter(source.values())), "sequence": 1, **options, "config": shape})
-        request = request._replace(image=request.image or (224 if "torchvision" in source else 0))
-        first = self.trace(request, source)
-        second = self.trace(request._replace(batch=request.batch * 2), source)
+        request = parse({"name": next(iter(origin.values())), "sequence": 1, **options, "config": shape})
+        request = request._replace(image=request.image or (224 if "torchvision" in origin else 0))
+        first = self.trace(request, origin)
+        second = self.trace(request._replace(batch=request.batch * 2), origin)
         per_item = {
             name: max(0.0, (second["parts"].get(name, 0) - size) / request.batch)
             for name, size in first["parts"].items()
@@ -127,13 +105,12 @@ class Fit:
             indices=0,
             largest=0,
             flops=first["flops"] // request.batch,
-            moved=0,
             kernels=first["layers"],
         )
         sized = request._replace(net=net, recurrent=False)
         return answer.estimate(sized, cards, need, "traced", baseline, available)
 
-    def trace(self, request: Request, source: t.Mapping[str, str]) -> dict[str, t.Any]:
+    def trace(self, request: Request, origin: t.Mapping[str, str]) -> dict[str, t.Any]:
         """Run the tracing program for one batch.
 
         :raises Refusal: there is no PyTorch, or the model cannot be built.
@@ -142,7 +119,7 @@ class Fit:
             raise Refusal(
                 "`python` is missing: a Python entry point is traced, so name an interpreter that has PyTorch"
             )
-        wanted = {**request._asdict(), **source}
+        wanted = {**request._asdict(), **origin}
         wanted = {key: value for key, value in wanted.items() if isinstance(value, (str, int, bool))}
         line = [self.python, "-I", "-c", bundle.source_of(_TRACE), json.dumps(wanted)]
         try:
@@ -175,19 +152,3 @@ class Fit:
             raise Refusal(f"There is no user {self.user}: set `user` to one that exists")
         own = {"PATH": os.defpath, "HOME": entry.pw_dir, "LC_ALL": "C.UTF-8"}
         return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/", "env": own}
-
-
-def described(given: t.Mapping[str, t.Any], model: str) -> dict[str, t.Any]:
-    """Return a job with the content of its model: a name of torchvision, or the file of a configuration."""
-    if not model:
-        return dict(given)
-    if model in nets.NAMES:
-        return {**given, "torchvision": model}
-    path = os.path.join(model, "config.json") if os.path.isdir(model) else model
-    if not os.path.exists(path):
-        near = families.nearest(model, nets.NAMES)
-        raise Refusal(f"`model`: {model} is neither a file nor a name of torchvision; the nearest are {near}")
-    stem = os.path.basename(os.path.abspath(path)).rpartition(".")[0]
-    # A file of the usual name is in a folder with the name of the model.
-    name = os.path.basename(os.path.dirname(os.path.abspath(path))) if stem == "config" else stem
-    return {"name": name or model, **given, "config": read_json(path, "model")}

@@ -4,29 +4,34 @@
 
 """The time and the energy of a step, from operations, bytes and kernels. Pure.
 
-A step takes as long as the card needs for its matrix products and for moving data, or as long as the host needs to start its
-kernels, whichever is longer.
+A step takes as long as the card needs for its matrix products, for attention and for moving data. Where the host starts kernels more slowly
+than the card finishes them, the card waits; in the rest of a step it may catch up.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, memory
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, kernels, memory
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
 
-# From the ten tuning configurations (docs/gpu_fit.md). Matrix products of real layers reach this share of a large square product;
-# layers without them read and write each saved byte so many times; the host needs so many microseconds for each kernel.
-MATRIX = 0.78
-CONVOLUTION = 0.78
-MOVED = 11.6
-NET_MOVED = 13.1
-HOST_US = 29.7
-HOST_BACKWARD_US = 14.0
+# From the ten tuning configurations (docs/gpu_fit.md). Layers and attention reach a share of the rate of large products, attention less
+# with a mask; kernels without products reach a share of the rate of copies.
+MATRIX = 0.85
+ATTENTION = 0.42
+MASKED_ATTENTION = 0.22
+STREAM = 0.90
 # Bytes that are moved for each logit in training: conversions, the softmax, and two gradients.
-LOGIT_BYTES = 100.0
+LOGIT_BYTES = 133.0
+# The host needs so many microseconds to start a kernel of the forward pass, and of the backward pass for it.
+HOST_US = 22.0
+# Convolutions reach this share, and layers between them read and write each saved byte so many times.
+CONVOLUTION = 0.78
+NET_MOVED = 13.1
+# Attention calculates its scores again in the backward pass.
+ATTENTION_BACKWARD = 2.5
 # Tensor cores need rows of a multiple of 8 elements; other products are so many times slower.
-UNALIGNED = 3.6
+UNALIGNED = 3.5
 # Share of the card's rate that a data sheet's figure reaches in a large product and in a copy, without a baseline.
 SHEET = {"matrix": 0.72, "copy": 0.90}
 # Half width of the interval of the speed, as a factor.
@@ -35,13 +40,29 @@ SPREAD = {"baseline": 1.5, "sheet": 1.9}
 IDLE_POWER, BUSY_POWER = 0.62, 0.34
 
 
-class Work(t.NamedTuple):
-    """What one step does on one GPU. *tensor* and *plain* are operations with and without tensor cores of the dtype."""
+class Load(t.NamedTuple):
+    """What a card does, as for large products and copies: operations with tensor cores of the dtype, without them, and bytes."""
 
-    tensor: float
-    plain: float
-    moved: float
-    host_s: float
+    tensor: float = 0.0
+    plain: float = 0.0
+    moved: float = 0.0
+
+    def times(self, factor: float) -> Load:
+        """Return a multiple."""
+        return Load(*(part * factor for part in self))
+
+    def plus(self, *others: Load) -> Load:
+        """Return the sum."""
+        return Load(*(sum(parts) for parts in zip(self, *others)))
+
+
+class Work(t.NamedTuple):
+    """What one step does on one GPU: in the forward pass of the layers, in all that follows, and the host's seconds for both."""
+
+    first: Load
+    rest: Load
+    host_first_s: float
+    host_rest_s: float
     items: int
     unit: str
 
@@ -71,16 +92,21 @@ class Speed(t.NamedTuple):
 
 
 def _attention(request: Request, model: families.Model, tokens: int) -> float:
-    """Return operations of attention in one forward pass: half of the square where later tokens are not attended to."""
+    """Return operations of attention in one forward pass, as of large products.
+
+    Later tokens are not attended to: half of the square. With a mask, the whole square is calculated.
+    """
     length = tokens / request.batch
-    half = 1.0 if not model.traits.generates else 0.5
-    return 4 * tokens * length * half * model.heads * model.head_dim * model.layers
+    square = 4.0 * tokens * length * model.heads * model.head_dim
+    half = 0.5 if model.traits.generates else 1.0
+    masked = sum(window is not None and window < request.sequence for window in model.windows)
+    return square * (masked / MASKED_ATTENTION + (model.layers - masked) * half / ATTENTION)
 
 
 def _optimizer_bytes(request: Request, trainable: float, element: int) -> float:
     if not request.trains:
         return 0.0
-    touched = {"sgd_plain": 3, "sgd": 5, "adamw": 7, "adamw_foreach": 17, "adamw_8bit": 4.5, "adafactor": 12}
+    touched = {"sgd_plain": 3, "sgd": 5, "adamw": 7, "adamw_foreach": 17, "adamw_8bit": 4.5, "adafactor": 19}
     return touched[request.optimizer] * trainable * element
 
 
@@ -91,31 +117,65 @@ def measure(request: Request) -> Work:
     model = t.cast(families.Model, request.model)
     if request.new_tokens:
         return _decoding(request, model)
-    count = families.parameters(model)
     tokens = request.tokens
-    divided = request.gpus if request.sharing == "tensor" else 1
-    products = 2.0 * count["active"] * tokens + _attention(request, model, tokens)
-    head_products = 2.0 * model.width * max(model.vocabulary, 0) * tokens
-    if model.vocabulary % 8 and request.dtype != "fp32":
-        head_products *= UNALIGNED
-    passes = 1.0
-    if request.trains:
-        passes = (2.0 if request.adapters else 3.0) + (1.0 if request.checkpointing else 0.0)
-    operations = (products * passes + head_products * (3.0 if request.trains else 1.0)) / divided
-    element = 4 if request.dtype in ("fp32", "amp") else 2
-    layer = memory.layer_bytes(request, model) * tokens * model.layers / divided
-    trainable = memory.adapter_parameters(request, model) if request.adapters else count["total"]
-    kernels = model.layers * model.traits.kernels
-    if request.trains:
-        moved = MOVED * layer * (4 / 3 if request.checkpointing else 1) + LOGIT_BYTES * tokens * model.vocabulary
-        moved += _optimizer_bytes(request, trainable, element) + (8.0 * count["total"] if request.dtype == "amp" else 0)
-        host = kernels * (HOST_US * (2 if request.checkpointing else 1) + 2 * HOST_BACKWARD_US)
-    else:
-        moved = MOVED / 3 * layer + count["total"] * element
-        host = kernels * HOST_US
-    plain = operations if request.dtype == "fp32" or (request.dtype == "amp" and model.experts > 1) else 0.0
+    adapters = memory.adapter_shapes(request, model) if request.adapters else []
+    forward, backward = _layers(request, model, adapters)
+    host = kernels.count(model, len(adapters)) * HOST_US / 1e6
     unit, items = ("images", request.batch) if model.image else ("tokens", tokens)
-    return Work(operations - plain, plain, moved, host / 1e6, items, unit)
+    divided = 1.0 / (request.gpus if request.sharing == "tensor" else 1)
+    if not request.trains:
+        return Work(forward.plus(_head(request, model, 1)).times(divided), Load(), host, 0.0, items, unit)
+    again = 1 if request.checkpointing else 0
+    # A frozen head needs no gradient of its weights.
+    head = _head(request, model, 2 if request.adapters else 3)
+    rest = backward.plus(forward.times(again), head, _update(request, model))
+    return Work(forward.times(divided), rest.times(divided), host, host * (1 + again), items, unit)
+
+
+def _layers(request: Request, model: families.Model, adapters: t.Sequence[tuple[int, int]]) -> tuple[Load, Load]:
+    """Return the forward and the backward pass of all layers."""
+    tokens, count = request.tokens, families.parameters(model)
+    linear = 2.0 * count["active"] * tokens / MATRIX
+    attention = _attention(request, model, tokens)
+    # Adapters are in fp32, and so are experts under autocast.
+    added = 2.0 * tokens * memory.adapter_parameters(request, model) if adapters else 0.0
+    # The backward pass of a frozen layer needs no gradient of its weights.
+    passes = 1 if request.adapters else 2
+    # A product reads its inputs and writes its outputs besides.
+    element = 4 if request.dtype == "fp32" or (request.dtype == "amp" and model.experts > 1) else 2
+    products = element * kernels.sides(model) * model.layers
+    first, second = kernels.moved(model, request.dtype, adapters)
+    moved = [tokens * size / STREAM for size in (first + products, second + passes * products)]
+    if request.task == "qlora":
+        # Each pass reads the weights in four bits, and writes them in 16 for the product.
+        moved = [size + count["linear"] * (memory.QUANTIZED_BYTES + 2) / STREAM for size in moved]
+    if request.dtype == "fp32":
+        return (
+            Load(0.0, linear + attention + added, moved[0]),
+            Load(0.0, linear * passes + attention * ATTENTION_BACKWARD + 2 * added, moved[1]),
+        )
+    plain = linear if request.dtype == "amp" and model.experts > 1 else 0.0
+    return (
+        Load(linear - plain + attention, plain + added, moved[0]),
+        Load((linear - plain) * passes + attention * ATTENTION_BACKWARD, plain * passes + 2 * added, moved[1]),
+    )
+
+
+def _head(request: Request, model: families.Model, passes: int) -> Load:
+    """Return the products with the vocabulary, and in training the loss."""
+    operations = 2.0 * passes * model.width * model.vocabulary * request.tokens / MATRIX
+    moved = (LOGIT_BYTES if request.trains else request.element) * request.tokens * model.vocabulary
+    if request.dtype == "fp32":
+        return Load(0.0, operations, moved)
+    return Load(operations * (UNALIGNED if model.vocabulary % 8 else 1), 0.0, moved)
+
+
+def _update(request: Request, model: families.Model) -> Load:
+    """Return the optimizer, and the conversions of autocast: each weight to 16 bits, and its gradient back."""
+    total = families.parameters(model)["total"]
+    trainable = memory.adapter_parameters(request, model) if request.adapters else total
+    element = 4 if request.dtype in ("fp32", "amp") else 2
+    return Load(moved=_optimizer_bytes(request, trainable, element) + (12.0 * total if request.dtype == "amp" else 0))
 
 
 def _decoding(request: Request, model: families.Model) -> Work:
@@ -125,37 +185,42 @@ def _decoding(request: Request, model: families.Model) -> Work:
     # All experts are read when a batch has several tokens.
     weights = count["total"] * element
     moved = (weights + 3.0 * cache) / divided * request.new_tokens
-    operations = 2.0 * (count["active"] + count["head"]) * request.batch * request.new_tokens / divided
-    host = model.layers * model.traits.kernels * HOST_US * request.new_tokens / 1e6
-    return Work(operations, 0.0, moved, host, request.batch * request.new_tokens, "tokens")
+    operations = 2.0 * (count["active"] + count["head"]) * request.batch * request.new_tokens / divided / MATRIX
+    load = Load(operations, 0.0, moved)
+    host = kernels.count(model) * HOST_US * request.new_tokens / 1e6
+    return Work(load, Load(), host, 0.0, request.batch * request.new_tokens, "tokens")
 
 
 def _net(request: Request) -> Work:
     net = t.cast(t.Any, request.net)
-    steps = request.tokens if request.recurrent else request.batch
-    passes, element = (3 if request.trains else 1), request.element
-    moved = NET_MOVED * (1 if request.trains else 1 / 3) * net.saved * element * steps
-    weight = 2 if request.dtype in ("bf16", "fp16") else 4
-    moved += _optimizer_bytes(request, net.parameters, weight) + net.parameters * weight
-    host = net.kernels * (HOST_US + (2 * HOST_BACKWARD_US if request.trains else 0)) / 1e6
-    operations = float(passes * net.flops * steps)
+    steps, element = (request.tokens if request.recurrent else request.batch), request.element
     # cuDNN multiplies fp32 in TF32 by default; so do recurrent layers.
+    forward = Load(float(net.flops * steps) / CONVOLUTION, 0.0, NET_MOVED / 3 * net.saved * element * steps)
+    weight = 2 if request.dtype in ("bf16", "fp16") else 4
+    # Autocast converts the weights of each convolution, which are a fourth of the kernels of a layer.
+    host = net.kernels * (1.25 if request.dtype == "amp" else 1.0) * HOST_US / 1e6
     unit, items = ("tokens", steps) if request.recurrent else ("images", request.batch)
-    return Work(operations * MATRIX / CONVOLUTION, 0.0, moved, host, items, unit)
+    if not request.trains:
+        return Work(forward.plus(Load(moved=net.parameters * weight)), Load(), host, 0.0, items, unit)
+    update = _optimizer_bytes(request, net.parameters, weight) + net.parameters * weight
+    return Work(forward, forward.times(2).plus(Load(moved=update)), host, host, items, unit)
 
 
 def predict(request: Request, rates: Rates, power_w: float | None = None) -> Speed:
     """Return the speed on a card."""
     work = measure(request)
     tensor = rates.tf32 if request.dtype == "fp32" else rates.bf16
-    products = (work.tensor / (tensor * 1e12) + work.plain / (rates.fp32 * 1e12)) / MATRIX
-    moving = work.moved / (rates.copy * 1e9)
-    card = products + moving
-    step = max(card, work.host_s)
-    decides = "host" if work.host_s > card else ("matrix units" if products > moving else "bandwidth")
+
+    def seconds(load: Load) -> tuple[float, float]:
+        return load.tensor / (tensor * 1e12) + load.plain / (rates.fp32 * 1e12), load.moved / (rates.copy * 1e9)
+
+    first, rest = seconds(work.first), seconds(work.rest)
+    products, moving = first[0] + rest[0], first[1] + rest[1]
+    card, host = products + moving, work.host_first_s + work.host_rest_s
+    step = max(max(sum(first), work.host_first_s) + sum(rest), host)
+    decides = "host" if host > card else ("matrix units" if products > moving else "bandwidth")
     spread = SPREAD[rates.basis]
-    busy = min(1.0, card / step) * products / card
-    joules = None if power_w is None else step * power_w * (IDLE_POWER + BUSY_POWER * busy)
+    joules = None if power_w is None else step * power_w * (IDLE_POWER + BUSY_POWER * products / step)
     low, high = step / spread, step * spread
     items = work.items * (request.gpus if request.sharing in ("ddp", "fsdp") else 1)
     return Speed(step, low, high, items / step, items / high, items / low, work.unit, decides, joules)

@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request as Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import (
@@ -22,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
     Refusal,
     answer_of,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import checks
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import checks, jobs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import request as sharing
 
@@ -117,7 +118,8 @@ def plan_host(module: AnsibleModule, request: Request) -> dict[str, t.Any]:
 
 
 def _plan_present(module: AnsibleModule, tree: Tree, request: Request) -> dict[str, t.Any]:
-    problems = checks.problems(request["gpus"], request["limits"])
+    requests, problems = jobs.read(request["jobs"])
+    problems = checks.problems(request["gpus"], request["limits"]) + problems
     if problems:
         return {**NOTHING, "requirements": problems, "environment_due": False, "files_before": [], "files": []}
     install = environment_due(request["python"], present=True)
@@ -125,7 +127,7 @@ def _plan_present(module: AnsibleModule, tree: Tree, request: Request) -> dict[s
     names = {daemon["name"] for row in request["gpus"] for daemon in row.get("mps") or []}
     if gpu_nvml.pynvml is not None:
         with gpu_nvml.Nvml() as nvml:
-            found = plan(module, nvml, request["gpus"], request["limits"], request["when_clients"], recorded)
+            found = plan(module, nvml, request["gpus"], request["limits"], request["when_clients"], recorded, requests)
     elif install:
         if module.check_mode:
             module.warn("nvidia-ml-py is not installed: the plan for the GPUs is known once it is.")
@@ -164,10 +166,12 @@ def plan(
     limits: list[sharing.Entry],
     when_clients: str,
     recorded: list[str],
+    requests: t.Sequence[Job] = (),
 ) -> dict[str, t.Any]:
     """Plan the modes, MIG and MPS of all GPUs.
 
     :param gpus: the cards; none for the removal, where modes are left to gpu_mode, which needs no driver for it.
+    :param requests: the jobs that are to share a card.
     :raises Refusal: one of the modules would refuse its part; the text names each problem.
     """
     request = sharing.read(gpus, nvml.cards())
@@ -206,5 +210,8 @@ def plan(
         "mps": {"changed": mps_changed, "daemons": daemons},
         "needs": modes.worst([mode.needs, *(outcome.needs for _entry, outcome in mig)]),
         "pending": mps.pending,
-        "findings": sharing.findings(cards, request.by_card),
+        "findings": [
+            *sharing.findings(cards, request.by_card),
+            *jobs.findings(nvml, cards, request.by_card, requests),
+        ],
     }

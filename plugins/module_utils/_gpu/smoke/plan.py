@@ -2,14 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command lines that start the training program. The program is read from standard input."""
+"""The command lines that start the training program, and its need of memory. The program is read from standard input."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, nets
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.request import AUTO, CPU, CUDA, Place
+
+# Of train_digits.py.
+BATCH = 64
 
 
 def device_for(place: Place, host: Host) -> str:
@@ -28,7 +33,19 @@ def python_arguments(device: str, epochs: int, accuracy: float, seconds: int) ->
     It ignores the variables and packages of its user, and writes no file.
     """
     options = {"device": device, "epochs": epochs, "accuracy": accuracy, "timeout": seconds}
+    options["memory"] = need().low if device == CUDA else 0
     return ["-I", "-B", "-", *(argument for name, value in options.items() for argument in (f"--{name}", str(value)))]
+
+
+def need() -> memory.Memory:
+    """Return the memory of a GPU for the training, whose network is that of train_digits.py, as gpu_fit estimates it."""
+    layers = nets.Counter(8, channels=1)
+    for channels, stride in ((16, 1), (32, 2)):
+        layers.convolution(channels, 3, stride, bias=True)
+        layers.saved += layers.size()
+    layers.linear(layers.size(), 64)
+    layers.linear(64, 10)
+    return memory.estimate(Request("digits", "train", BATCH, "fp32", net=layers.net()))
 
 
 def container_command(

@@ -16,7 +16,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import run as mode_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as sharing_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import run as sharing_run
-from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps, gpu_sharing_plan
+from ansible_collections.rigwright.workstation.plugins.modules import (
+    gpu_fit,
+    gpu_mig,
+    gpu_mode,
+    gpu_mps,
+    gpu_sharing_plan,
+)
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of
 
 from harness.fakes import nvml as fake_nvml
@@ -84,6 +90,29 @@ def test_options_of_cards_are_those_of_gpu_mode_and_gpu_mig() -> None:
     for name, row in card["mig"]["options"].items():
         assert row["type"] == documented[name]["type"]
         assert set(row.get("choices", [])) <= set(documented[name].get("choices", []))
+
+
+def test_options_of_jobs_are_those_of_gpu_fit() -> None:
+    jobs = options_of(str(ROOT / "roles/gpu_sharing"))["gpu_sharing_jobs"]["options"]
+    documented = yaml.safe_load(gpu_fit.DOCUMENTATION)["options"]
+    of_one_gpu = documented.keys() - {"gpus", "sharing", *gpu_fit.OTHERS}
+    assert jobs.keys() == of_one_gpu | {"name"}
+    for name in of_one_gpu:
+        for key in ("type", "choices", "default", "required"):
+            assert jobs[name].get(key) == documented[name].get(key), name
+
+
+JOB = {"model": "resnet18", "batch": 4, "dtype": "amp"}
+
+
+def test_a_plan_with_jobs_has_their_finding(plan: Run, machine: Machine) -> None:
+    found = plan({"device": "all"}, jobs=[JOB, JOB])
+    assert [row["id"] for row in found["findings"]] == ["gpu_sharing.gpu0", "gpu_sharing.gpu1", "gpu_sharing.jobs"]
+
+
+def test_an_impossible_job_is_refused_before_a_change(plan: Run, machine: Machine) -> None:
+    (refused,) = plan({"device": "all"}, jobs=[JOB, {**JOB, "batch": 0}])["requirements"]
+    assert refused["variable"] == "gpu_sharing_jobs" and machine.writes == 0
 
 
 def test_plan_writes_nothing_and_names_the_changes(plan: Run, machine: Machine) -> None:

@@ -35,7 +35,7 @@ def verified(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(AnsibleModule, "run_command", lambda *_arguments, **_options: (0, "", ""))
 
     def run(**options: Any) -> dict[str, str]:
-        request = {"state": "present", "limits": [], "when_clients": "defer", **options}
+        request = {"state": "present", "limits": [], "jobs": [], "when_clients": "defer", **options}
         found = run_module(gpu_sharing_verify, request=request, context={"python": ""})
         assert not found["changed"]
         return {row["id"]: row["status"] for row in found["findings"]}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks of cards for a mix of jobs, prices, and two jobs on one card."""
+"""Ranks of cards for a mix of jobs, and prices."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 from tests.unit.support.gpu_fit import job
@@ -73,10 +73,3 @@ def test_a_file_without_jobs_is_refused(jobs: Any) -> None:
 def test_a_count_below_one_is_refused() -> None:
     with pytest.raises(Refusal, match="`count` of a job is 0"):
         compare.weight({"count": 0})
-
-
-def test_two_jobs_on_one_card() -> None:
-    large = job(batch=8)
-    assert compare.together(large, large, cards.find("H200"))["fits"] == "yes"
-    small = compare.together(large, large, cards.find("RTX 3090"))
-    assert small["fits"] == "no" and "one after the other" in small["advice"]

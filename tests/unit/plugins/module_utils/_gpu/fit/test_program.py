@@ -87,19 +87,6 @@ def test_one_error_with_variable_and_remedy(
     assert message in error and len(error.splitlines()) == 1
 
 
-@pytest.mark.parametrize("content", [b"no json", b"[1]", b"\xff\xfe"])
-def test_a_model_file_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "model.json").write_bytes(content)
-    status, _output, error = shown(capsys, tmp_path / "model.json")
-    assert status == 2 and "`model`" in error
-
-
-def test_a_link_to_a_model_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path) -> None:
-    (tmp_path / "link.json").symlink_to(config)
-    status, _output, error = shown(capsys, tmp_path / "link.json")
-    assert status == 2 and "cannot be read" in error
-
-
 def test_the_script_runs_from_the_checkout() -> None:
     done = subprocess.run([CHECKOUT / "script/gpu-fit", "--help"], capture_output=True, text=True, check=True)
     assert "--compare" in done.stdout

@@ -11,6 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 
 from tests.unit.support.gpu_fit import GPT2, LLAMA, job
 
+MIXTRAL = {**LLAMA, "model_type": "mixtral", "intermediate_size": 2048}
 LSTM = {"model_type": "lstm", "input_size": 8, "hidden_size": 8, "num_layers": 1, "num_labels": 2}
 
 
@@ -28,6 +29,7 @@ LSTM = {"model_type": "lstm", "input_size": 8, "hidden_size": 8, "num_layers": 1
         ({"config": GPT2, "sequence": 2048}, "the model has 1024 positions"),
         ({"new_tokens": 8}, "`new_tokens` is only for inference"),
         ({"config": GPT2, "task": "lora"}, "`task`: adapters"),
+        ({"config": MIXTRAL, "task": "qlora"}, "`task` is qlora: experts .* give lora"),
         ({"task": "infer", "checkpointing": True}, "`checkpointing` is only for training"),
         ({"gpus": 2}, "say how they share"),
         ({"sharing": "fsdp"}, "fsdp with one GPU"),

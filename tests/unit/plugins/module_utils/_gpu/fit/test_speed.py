@@ -8,22 +8,40 @@ import statistics
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, speed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
+    cards,
+    speed,
+)
 
-from tests.unit.support.gpu_fit import job
+from tests.unit.support.gpu_fit import LLAMA, job
 
 MEASURED = Path(__file__).parents[6] / "docs/measurements/gpu_fit_h100.json"
 
 
 def test_a_faster_card_is_never_slower() -> None:
-    for request in (job(), job(torchvision="resnet50"), job(task="infer", new_tokens=8)):
-        slow, fast = (speed.predict(request, cards.find(name).rates()) for name in ("RTX 3060", "H100"))
+    for given in (job(), job(torchvision="resnet50"), job(task="infer", new_tokens=8)):
+        slow, fast = (speed.predict(given, cards.find(name).rates()) for name in ("RTX 3060", "H100"))
         assert slow.step_s >= fast.step_s
 
 
 def test_tensor_sharing_divides_work() -> None:
     alone, shared = speed.measure(job()), speed.measure(job(gpus=4, sharing="tensor"))
-    assert shared.tensor == pytest.approx(alone.tensor / 4)
+    assert shared.first.tensor == pytest.approx(alone.first.tensor / 4)
+    assert shared.rest.moved == pytest.approx(alone.rest.moved / 4)
+
+
+def test_the_card_waits_for_a_slow_host_and_may_catch_up() -> None:
+    tiny = speed.predict(job(batch=1, sequence=1), cards.find("H100").rates())
+    assert tiny.decides == "host"
+    # The host starts the kernels of the backward pass while the card calculates the head.
+    waits = speed.predict(job(batch=4, sequence=256), cards.find("H100").rates())
+    work = speed.measure(job(batch=4, sequence=256))
+    assert waits.decides != "host" and waits.step_s > work.host_first_s
+
+
+def test_a_mask_makes_attention_slower() -> None:
+    plain, window = (job(config={**LLAMA, "model_type": "mistral", "sliding_window": size}) for size in (None, 256))
+    assert speed.measure(window).first.tensor > speed.measure(plain).first.tensor
 
 
 def test_speeds_of_a_real_card() -> None:
@@ -36,5 +54,5 @@ def test_speeds_of_a_real_card() -> None:
     errors = [
         abs(speed.predict(job(**case["request"]), rates).step_s / case["measured"]["step_s"] - 1) for case in held_out
     ]
-    # The aim of 15 % was missed: docs/gpu_fit.md. This keeps it from getting worse.
-    assert statistics.median(errors) <= 0.21
+    # The aim of 15 % was missed by a little: docs/gpu_fit.md. This keeps it from getting worse.
+    assert statistics.median(errors) <= 0.155

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of models: data that is read, and never followed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import request, source
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+from tests.unit.support.gpu_fit import LLAMA
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA))
+    return folder / "config.json"
+
+
+def test_a_file_and_its_directory_are_the_same_model(config: Path) -> None:
+    assert (
+        source.described({}, str(config))
+        == source.described({}, str(config.parent))
+        == {"name": "llama", "config": LLAMA}
+    )
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[1]", b"\xff\xfe"])
+def test_a_model_file_that_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.json").write_bytes(content)
+    with pytest.raises(Refusal, match="`model`.* give "):
+        request.parse(source.described({}, str(tmp_path / "model.json")))
+
+
+def test_a_link_to_a_model_is_refused(tmp_path: Path, config: Path) -> None:
+    (tmp_path / "link.json").symlink_to(config)
+    with pytest.raises(Refusal, match="cannot be read"):
+        source.described({}, str(tmp_path / "link.json"))
+
+
+@pytest.mark.parametrize(("model", "is_entry"), [("net.py:build", True), ("net.py", False), ("net.py:1", False)])
+def test_an_entry_point_is_a_file_and_a_function(model: str, is_entry: bool) -> None:
+    assert source.is_entry(model) == is_entry
