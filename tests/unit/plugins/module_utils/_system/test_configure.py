@@ -373,7 +373,7 @@ def test_run_killed_between_two_steps_is_completed(
         state = "active" if then else "inactive"
         assert (found, service.enabled, service.state) == (then, bool(then), state), steps
         assert not then or service.loaded == then, steps
-        left = [path for path in tmp_path.joinpath("root").rglob("*") if not path.is_dir()]
-        assert (sets_in_place(str(tmp_path / "store")), left) == (["x"] * bool(then), []), steps
+        armed = [path for path in tmp_path.joinpath("root").rglob("*") if not path.is_dir()]
+        assert (sets_in_place(str(tmp_path / "store")), armed) == (["x"] * bool(then), []), steps
         assert (run(then)["changed"], service.verbs) == (False, []), steps
     assert number > 7
