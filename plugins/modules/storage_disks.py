@@ -284,11 +284,11 @@ def main() -> None:
     )
     planned = module.params["state"] == "planned"
     if planned or module.check_mode:
-        run.done(module, run.Storage(module))
+        run.done(module, run.Storage(module, module.params))
     try:
         # One run at a time: from what it sees to what it has recorded.
         with host_lock("storage_disks"):
-            run.done(module, run.Storage(module))
+            run.done(module, run.Storage(module, module.params))
     except Busy as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
 

@@ -12,6 +12,8 @@ short_description: Verify disks, logins and the dataset cache (internal to the r
 description:
   - Internal to the role P(rigwright.workstation.storage#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
+  - Compares disks, mounts and directories with the request, as M(rigwright.workstation.storage_disks) does with V(planned), and then checks
+    fstab, timers, logins and the dataset cache.
 version_added: 0.2.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -22,18 +24,26 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify disks and logins
   rigwright.workstation.verify:
-    context: "{{ __storage_verified }}"
+    context:
+      cache_status: "{{ __storage_cache_status_command }}"
 """
 
 RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.run import Storage, host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import findings
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, findings=findings(client_runner(module), request))
+    storage = Storage(module, {**request, "state": "planned", "health": request["smart"]})
+    planned = {
+        "findings": storage.findings(),
+        "container": host_facts(storage.run)["container"],
+        "cache_directory": storage.dataset_cache.get("cache", ""),
+    }
+    module.exit_json(changed=False, findings=findings(client_runner(module), {**request, **planned}))
 
 
 if __name__ == "__main__":

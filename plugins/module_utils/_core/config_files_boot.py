@@ -57,9 +57,10 @@ def arm(root: str | None = None) -> None:
 def disarm(root: str | None = None) -> None:
     """Remove the unit, unless a transaction of another set is open."""
     tree = Tree(ROOT if root is None else root)
-    if is_open(tree.at(STORE)):
+    armed = [path for path in (LINK, UNIT, PROGRAM) if tree.exists(path)]
+    if not armed or is_open(tree.at(STORE)):
         return
-    for path in (LINK, UNIT, PROGRAM):
+    for path in armed:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(tree.at(path))
     for path in (os.path.dirname(LINK), os.path.dirname(PROGRAM)):

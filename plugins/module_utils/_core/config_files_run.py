@@ -65,8 +65,8 @@ class ConfigFiles:
                     with self._recovered_at_boot(transaction):
                         self._apply(transaction)
                 else:
-                    if self.recovered:
-                        boot.disarm()
+                    # Also that of a run which was killed before it changed a file.
+                    boot.disarm()
                     self._use_unchanged()
                 return self._result(transaction.steps)
         finally:

@@ -65,11 +65,13 @@ def unknown(wanted: t.Iterable[Directory], groups: t.Collection[str]) -> set[tup
 
 
 class Storage:
-    """A request, the facts of the host, and the plan."""
+    """A request, the facts of the host, and the plan.
 
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        params = module.params
+    :param params: the options of M(rigwright.workstation.storage_disks).
+    """
+
+    def __init__(self, module: AnsibleModule, params: t.Mapping[str, t.Any]) -> None:
+        self.module, self.params = module, params
         request = {} if params["state"] == "absent" else params
         disks, odd = rows.read_rows("storage_disks", request.get("disks", []), rows.DISK)
         listed, odd_too = rows.read_rows("storage_directories", request.get("directories", []), rows.DIRECTORY)
@@ -273,7 +275,7 @@ class Storage:
         quotas = [f"{directory.path} {directory.quota // 1024} KiB" for directory in self.wanted if directory.quota]
         undone = [*self.undone, *self.unsafe]
         found += [findings.of_space(used), *findings.of_directories(undone, quotas, requested=bool(self.wanted))]
-        if self.module.params["health"]:
+        if self.params["health"]:
             for work in self.plan.works:
                 rc, out, _err = (
                     self.run(["smartctl", "--health", "--json", work.disk.path]) if smartctl() else (127, "", "")

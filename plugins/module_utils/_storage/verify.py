@@ -73,8 +73,8 @@ def _has(run: Run, user: str, names: t.Sequence[str]) -> bool:
 def findings(run: Run, request: Request) -> list[Finding]:
     """Return the findings of the plan and of the checks.
 
-    :param request: the options of the role, and from the context ``findings`` of the plan, ``container``, ``cache_directory``
-        and ``cache_status`` (a command).
+    :param request: the options of the role, ``findings`` of the plan, ``container``, ``cache_directory``, and ``cache_status`` (a
+        command).
     """
     disks = next(row for row in request["findings"] if row["id"] == "storage.disks")
     directory = request["cache_directory"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted
-from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
+from ansible_collections.rigwright.workstation.plugins.modules import storage_disks, storage_verify
+
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
 EMPTY = Disk("/dev/sdb", 100 * 10**9, serial="B", names=frozenset(["/dev/sdb"]))
@@ -24,17 +27,27 @@ OLD = dataclasses.replace(EMPTY, content=Content(kind="ext4", label="photos", uu
 
 
 @pytest.fixture
-def storage(run_module: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the module on a host with one disk; it may look, and run nothing."""
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Disk], None]:
+    """Return a function that gives the host one disk."""
     monkeypatch.setattr(apply, "RECORD", f"{tmp_path}/disks.json")
     monkeypatch.setattr(disk_facts, "FSTAB", f"{tmp_path}/fstab")
 
-    def start(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+    def has(disk: Disk) -> None:
         def facts(_run: Any, _entries: Sequence[Any], record: dict[str, Any]) -> Facts:
             mounted = {mount: Mounted(disk.path, frozenset(["prjquota"])) for mount in disk.mounts}
             return Facts((disk,), mounted=mounted, record=record)
 
         monkeypatch.setattr(disk_facts, "facts", facts)
+
+    return has
+
+
+@pytest.fixture
+def storage(run_module: Run, host: Callable[[Disk], None]) -> Run:
+    """Run the module on a host with one disk; it may look, and run nothing."""
+
+    def start(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+        host(disk)
         request = {"systemd-detect-virt --quiet": (1, "", ""), **(commands or {})}
         return run_module(storage_disks, commands=request, **params)
 
@@ -60,6 +73,20 @@ def test_plan_reports_changes_and_makes_none(storage: Run) -> None:
         ["/data", "/data/x", "/etc/fstab"],
     )
     assert {row["id"]: row["status"] for row in result["findings"]}["storage.disks"] == "fail"
+
+
+def test_the_proof_compares_disks_and_checks_their_use(run_module: Run, host: Callable[[Disk], None]) -> None:
+    host(EMPTY)
+    outputs = {
+        "systemd-detect-virt --quiet": (1, "", ""),
+        "findmnt --verify": (0, "Success", ""),
+        "systemctl is-active fstrim.timer": (0, "active", ""),
+    }
+    verify = functools.partial(run_module, commands=outputs)
+    rows = run_plan(verify, storage_verify, {"cache_status": []}, disks=[DATA])["findings"]
+    found = {row["id"]: row["status"] for row in rows}
+    assert (found["storage.disks"], found["storage.fstab"], found["storage.trim"]) == ("fail", "pass", "pass")
+    assert "storage.smart_B" in found
 
 
 def test_check_mode_reports_the_same_as_a_change(storage: Run) -> None:

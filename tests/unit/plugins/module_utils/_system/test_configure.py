@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ class FakeService:
         self.verbs: list[str] = []
         self.reloads = 0
         self.bad_program = False
+        # Seconds since the last start.
+        self.age = 0
 
     def systemctl(self, verb: str, *_names: str) -> tuple[int, str, str]:
         if verb == "show":
@@ -45,7 +49,7 @@ class FakeService:
         if verb in ("start", "restart"):
             text = self.file.read_text() if self.file.exists() else ""
             self.state = "failed" if "bad" in text or self.bad_program else "active"
-            self.loaded, self.invocation = text, self.invocation + 1
+            self.loaded, self.invocation, self.age = text, self.invocation + 1, 0
         elif verb == "stop":
             self.state = "inactive"
         elif verb in ("enable", "disable"):
@@ -64,7 +68,7 @@ class FakeService:
             "DropInPaths": "",
             "InvocationID": self.invocation,
             "NRestarts": 0,
-            "ActiveEnterTimestamp": time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+            "ActiveEnterTimestamp": time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() - self.age)),
             "Type": "simple",
         }
         return "\n".join(f"{key}={value}" for key, value in properties.items())
@@ -291,3 +295,85 @@ def test_unit_that_is_listed_twice_is_refused(run_module: Run, service: FakeServ
     )
     assert result["failed"] and "units are listed twice: x.service" in result["msg"]
     assert (service.file.exists(), service.verbs) == (False, [])
+
+
+class Killed(BaseException):
+    """kill -9: the process does nothing more."""
+
+
+STEPS = (
+    (Transaction, "stage"),
+    (Transaction, "commit"),
+    (Transaction, "finish"),
+    (Transaction, "rollback"),
+    (config_files_boot, "arm"),
+    (config_files_boot, "disarm"),
+    (systemd_run.Units, "_note"),
+)
+
+
+@contextmanager
+def killed_before(number: int, service: FakeService) -> Iterator[list[str]]:
+    """Kill the run before its nth step: a change of files, of a record, or of the unit. Yields the steps, the killed one last."""
+    steps: list[str] = []
+
+    def dying(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any) -> Any:
+            name_of_step = arguments[0] if name == "systemctl" else name
+            if name_of_step != "show":
+                steps.append(name_of_step)
+                if len(steps) >= number:
+                    raise Killed
+            return real(*arguments)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        for owner, name in STEPS:
+            patch.setattr(owner, name, dying(name, getattr(owner, name)))
+        patch.setattr(service, "systemctl", dying("systemctl", service.systemctl))
+        yield steps
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "then"),
+    [
+        pytest.param("", "good 1", "good 1", id="install"),
+        pytest.param("", "good 1", "", id="install, then remove"),
+        pytest.param("good 1", "good 2", "good 2", id="change"),
+        pytest.param("good 1", "good 2", "good 1", id="change, then not"),
+        pytest.param("good 1", "", "", id="remove"),
+    ],
+)
+def test_run_killed_between_two_steps_is_completed(
+    configure: Run,
+    service: FakeService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    wanted: str,
+    then: str,
+) -> None:
+    # Half of the time. The kernel writes what a killed process has not synced.
+    monkeypatch.setattr(config_files_boot.bundle, "bundle", lambda _module: b"program")
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+    def run(text: str) -> dict[str, Any]:
+        return configure(text) if text else configure("", absent=True, state="stopped", enabled=False)
+
+    for number in range(1, 100):
+        run(before)
+        with killed_before(number, service) as steps:
+            run(wanted)
+        if len(steps) < number:
+            break
+        service.age = 60
+        run(then)
+        found = service.file.read_text() if service.file.exists() else ""
+        state = "active" if then else "inactive"
+        assert (found, service.enabled, service.state) == (then, bool(then), state), steps
+        assert not then or service.loaded == then, steps
+        armed = [path for path in tmp_path.joinpath("root").rglob("*") if not path.is_dir()]
+        assert (sets_in_place(str(tmp_path / "store")), armed) == (["x"] * bool(then), []), steps
+        assert (run(then)["changed"], service.verbs) == (False, []), steps
+    assert number > 7
