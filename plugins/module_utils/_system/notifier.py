@@ -40,14 +40,14 @@ FULL = f"\n\nThis is the last of {MOST} messages in an hour. The journal of rigw
 Target = t.Callable[[str, str], str]
 
 
-class Unreadable(Exception):
-    """The addresses cannot be read; the text has a remedy and no address."""
+class Unready(Exception):
+    """The role has not installed all of it; the text has a remedy and no address."""
 
 
 def read_addresses() -> list[str]:
     """Read the addresses: root from the file of the role, the unit's user from its credential.
 
-    :raises Unreadable: there are none.
+    :raises Unready: there are none.
     """
     root = os.geteuid() == 0
     path = ADDRESSES if root else os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), CREDENTIAL)
@@ -55,9 +55,9 @@ def read_addresses() -> list[str]:
         content = json.loads(read_file(path, {0, os.geteuid()}))
         return [str(address) for address in content["urls"]]
     except PermissionError:
-        raise Unreadable(f"{path} cannot be read: run this as root") from None
+        raise Unready(f"{path} cannot be read: run this as root") from None
     except (OSError, ValueError, KeyError, TypeError):
-        raise Unreadable(f"{path} is missing or damaged: set {VARIABLE}, and apply the roles again") from None
+        raise Unready(f"{path} is missing or damaged: set {VARIABLE}, and apply the roles again") from None
 
 
 def drop_rights() -> None:
@@ -106,7 +106,9 @@ def _deliver(service: t.Any, statuses: Statuses, title: str, text: str) -> str:
     statuses.found.clear()
     if service.notify(body=text, title=title):
         return ""
-    return f"it answers {statuses.found[-1]}" if statuses.found else "it cannot be reached, or does not take the message"
+    return (
+        f"it answers {statuses.found[-1]}" if statuses.found else "it cannot be reached, or does not take the message"
+    )
 
 
 def send(receivers: t.Mapping[str, Target | None], title: str, text: str) -> list[str]:
@@ -207,10 +209,16 @@ def arguments_of(arguments: t.Sequence[str]) -> argparse.Namespace:
 
 
 def in_environment() -> None:
-    """Start again with the Python that has apprise."""
+    """Start again with the Python that has apprise.
+
+    :raises Unready: the host has none.
+    """
     python = f"{ENVIRONMENT}/bin/python3"
     if sys.executable != python:
-        os.execv(python, [python, "-I", "-B", *sys.argv])  # noqa: S606
+        try:
+            os.execv(python, [python, "-I", "-B", *sys.argv])  # noqa: S606
+        except OSError as error:
+            raise Unready(f"{python}: {error.strerror}: apply the roles again") from None
 
 
 def main() -> int:
@@ -219,7 +227,7 @@ def main() -> int:
     try:
         in_environment()
         addresses = read_addresses()
-    except (Unreadable, OSError) as error:
+    except Unready as error:
         sys.stderr.write(f"workstation-notify: {error}\n")
         return 1
     drop_rights()
