@@ -240,7 +240,7 @@ def main() -> int:
     problems = unreadable(receivers)
     if not chosen.check:
         text = notify.printable(sys.stdin.read())
-        problems = send(receivers, notify.printable(chosen.title), text)
+        problems = send(receivers, notify.printable(chosen.title.replace("\n", " ")), text)
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if not chosen.check:
