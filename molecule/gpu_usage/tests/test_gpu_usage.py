@@ -318,7 +318,7 @@ def test_owner_of_an_idle_process_has_one_message(targets: list[Machine]) -> Non
         # Neither arguments nor the journal have the address, and neither the sampler nor a user can read or use it.
         assert PASSWORD not in programs + target.must("journalctl --no-pager --output=cat")
         for user in ("rigwright-gpu-usage", "alice"):
-            assert target.run("cat /etc/rigwright/notify.json", user=user).rc != 0
+            assert target.run("cat /etc/workstation-notify.json", user=user).rc != 0
             assert target.run("test -w /run/rigwright-notify.socket", user=user).rc != 0
         assert target.run("test -w /run/rigwright-gpu-usage-notify.socket", user="alice").rc != 0
         stop_receiver(target)

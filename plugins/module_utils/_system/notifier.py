@@ -26,7 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.direct
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 ENVIRONMENT = "/opt/rigwright/notify"
-ADDRESSES = "/etc/rigwright/notify.json"
+ADDRESSES = "/etc/workstation-notify.json"
 # The unit's own user has the file as a credential.
 CREDENTIAL = "notify.json"
 VARIABLE = "workstation_notify_urls"
