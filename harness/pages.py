@@ -65,10 +65,12 @@ def variables(root: Path = ROOT) -> str:
     """Return docs/variables.md."""
     lines = [VARIABLES_HEAD]
     for path in sorted(root.glob("roles/*/meta/argument_specs.yml")):
-        main = yaml.safe_load(path.read_text())["argument_specs"].get("main", {})
+        specs = yaml.safe_load(path.read_text())["argument_specs"]
+        # The variables of all roles are those of the role `common`, which is never called as a whole.
+        main = specs.get("main") or specs.get("look_at_host", {})
         if main.get("options"):
             role = path.parents[1].name
-            title = role if role == "common" else f"[{role}]({role}.md)"
+            title = "All roles" if role == "common" else f"[{role}]({role}.md)"
             rows = ["| variable | type | default | what it is |", "|---|---|---|---|", *_rows(main["options"])]
             lines += [f"## {title}", "", *rows, ""]
     return "\n".join(lines).rstrip() + "\n"

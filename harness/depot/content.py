@@ -18,6 +18,7 @@ SERVED: dict[str, Callable[[], None]] = {
     "docker": docker_repository.put,
     "restic": restic_releases.put,
     # What modules need on a target (the role common).
+    "notify": lambda: wheels.hand_on_list(ROOT / "roles" / "common" / "files" / "notify.txt"),
     "python": lambda: wheels.hand_on_list(ROOT / "roles" / "common" / "files" / "python.txt"),
 }
 

@@ -20,10 +20,20 @@ from harness.progress import step
 from harness.sandbox import engine
 from harness.sandbox.lab import Refusal
 
+# Those of Debian 12 and 13: some wheels are for one of them.
+PYTHONS = ("3.11", "3.13")
 
-def download(requirements: Path, folder: Path) -> None:
+
+def download(requirements: Path, folder: Path, *more: str) -> None:
     """Download wheels with this machine's pip. Raises Refusal when one is unavailable or has another SHA-256."""
-    options = ("--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", f"--requirement={requirements}")
+    options = (
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--require-hashes",
+        f"--requirement={requirements}",
+        *more,
+    )
     if subprocess.run((sys.executable, "-m", "pip", "download", *options, f"--dest={folder}"), check=False).returncode:
         raise Refusal("wheels cannot be had: pip says above why")
 
@@ -68,7 +78,8 @@ def hand_on_list(requirements: Path) -> None:
         if not kept.exists():
             with step(f"download the wheels of {requirements.name}"):
                 staged = kept.with_suffix(".part")
-                download(requirements, staged)
+                for version in PYTHONS:
+                    download(requirements, staged, f"--python-version={version}")
                 staged.rename(kept)
     for wheel in kept.glob("*.whl"):
         project = wheel.name.partition("-")[0].replace("_", "-").lower()

@@ -1,19 +1,22 @@
 """Who uses the GPUs: real processes of three users, NVML that hangs, a missing driver, messages, refused requests.
 
 The GPUs are fakes (harness/fakes/gpu_hosts.py), and a control group plays the container. The rest is real: logins, units, the sampler,
-nvidia-ml-py, terminals.
+nvidia-ml-py, terminals, and apprise with an HTTP server for its messages.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from harness import playbook
 from harness.fakes.gpu_hosts import state
-from harness.sandbox import engine
+from harness.sandbox import engine, lab
 from harness.sandbox.clients import Machine
 
 pytestmark = pytest.mark.both_releases
@@ -228,6 +231,56 @@ def test_damaged_snapshot_is_refused(targets: list[Machine]) -> None:
         wait_for(target, lambda found: not found["stale"], "a fresh snapshot")
 
 
+# Takes messages as a chat service does, and records which programs run meanwhile, with their arguments.
+RECEIVER = """\
+import http.server, json, subprocess
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        programs = subprocess.check_output(['ps', '-eo', 'args'], text=True)
+        with open('/tmp/received', 'a') as file:
+            print(json.dumps([self.headers['Authorization'], message['title'], message['message'], programs]), file=file)
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(('127.0.0.1', 8127), Receiver).serve_forever()
+"""
+PASSWORD = "Sandbox-notify-1"
+LOGIN = f"Basic {base64.b64encode(f'robot:{PASSWORD}'.encode()).decode()}"
+
+
+def start_receiver(target: Machine) -> None:
+    target.start(f'rm -f /tmp/received; exec python3 -c "{RECEIVER}"')
+    engine.wait_for(lambda: target.run("ss -Hltn 'sport = 8127'").stdout or None, "the receiver")
+
+
+def received(target: Machine, label: str) -> list[list[str]]:
+    """Return login, title, text and running programs of each message, once there are some."""
+    text = engine.wait_for(lambda: target.run("cat /tmp/received").stdout or None, label)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def stop_receiver(target: Machine) -> None:
+    target.must("pkill -f '[R]eceiver'; rm -f /tmp/received")
+
+
+def test_test_message_fails_where_no_server_is(targets: list[Machine]) -> None:
+    start_receiver(targets[0])
+    names = [target.host.name for target in targets]
+    options = ["--inventory", str(lab.LABS / "molecule.yml"), "--limit", ",".join(names), "-vvv"]
+    # As the inventory of an owner has them.
+    variables = json.dumps(
+        {**lab.looked_up("molecule"), "workstation_notify_urls": [f"json://robot:{PASSWORD}@127.0.0.1:8127/"]}
+    )
+    rc, output = playbook.run(["playbooks/notify.yml", *options, "--extra-vars", variables], lab.ROOT, os.environ)
+    ((login, title, text, programs),) = received(targets[0], "the test message")
+    assert (login, title) == (LOGIN, f"{names[0]}: test message") and text.startswith("This is a test of ")
+    stop_receiver(targets[0])
+    assert rc == (2 if names[1:] else 0)
+    assert "1 of 1 addresses took the message" in output
+    assert output.count("workstation_notify_urls[0] (json://): it cannot be reached") >= len(names[1:])
+    assert PASSWORD not in output + programs
+
+
 def test_owner_of_an_idle_process_has_one_message(targets: list[Machine]) -> None:
     terminal = (
         "import os, pty; pid, fd = pty.fork()\n"
@@ -244,6 +297,7 @@ def test_owner_of_an_idle_process_has_one_message(targets: list[Machine]) -> Non
                 "setsid setpriv --reuid alice --clear-groups sleep infinity >/dev/null 2>&1 </dev/null & echo $!"
             )
         )
+        start_receiver(target)
         use(target, {pid: 0})
         text = engine.wait_for(
             lambda target=target: target.run("grep -a 'ran no kernel' /tmp/terminal").stdout or None,
@@ -257,6 +311,17 @@ def test_owner_of_an_idle_process_has_one_message(targets: list[Machine]) -> Non
             "more time",
         )
         assert target.must("grep -ac 'ran no kernel' /tmp/terminal") == "1\n"
+        ((login, title, text, programs),) = received(target, "a message for the notify list")
+        name = target.must("hostname").strip()
+        assert (login, title) == (LOGIN, f"{name}: GPU 0 is idle")
+        assert text.startswith(f"alice: sleep (pid {pid}) holds 2.0 GiB of GPU 0 on {name}")
+        # Neither arguments nor the journal have the address, and neither the sampler nor a user can read or use it.
+        assert PASSWORD not in programs + target.must("journalctl --no-pager --output=cat")
+        for user in ("rigwright-gpu-usage", "alice"):
+            assert target.run("cat /etc/workstation-notify.json", user=user).rc != 0
+            assert target.run("test -w /run/rigwright-notify.socket", user=user).rc != 0
+        assert target.run("test -w /run/rigwright-gpu-usage-notify.socket", user="alice").rc != 0
+        stop_receiver(target)
         target.put(state())
         target.must(f"kill {pid}; pkill -u alice sleep; rm /tmp/terminal")
 
@@ -270,6 +335,16 @@ def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:
             ({"gpu_usage_interval_s": 1}, "gpu_usage_interval_s: is 1"),
             ({"gpu_usage_keep_days": 3}, "gpu_usage_keep_days: is 3"),
             ({"gpu_usage_textfile_directory": "metrics"}, "gpu_usage_textfile_directory: is not an absolute path"),
+            ({"workstation_notify_urls": f"json://{PASSWORD}@x"}, "workstation_notify_urls: is no list"),
+            (
+                {"workstation_notify_urls": ["mail@example.org"]},
+                "workstation_notify_urls: has 1 of 1 entries that are no",
+            ),
+            # apprise itself says so on the host.
+            (
+                {"workstation_notify_urls": [f"mail://{PASSWORD}@x"]},
+                "workstation_notify_urls[0] (mail://) is no address",
+            ),
         ],
         but="/var/lib/rigwright_gpu_usage",
     )

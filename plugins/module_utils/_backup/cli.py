@@ -39,6 +39,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
     Place,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
 _PARTS = ("pre", "dumps", "main", "end")
@@ -89,6 +90,14 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
     result = keeping.timed(work)
     step_files.write_step_file(place, verb, subject, step_files.RESULT, result)
     return int(result["exit_code"])
+
+
+def report(config: Config, place: Place, unit: str) -> int:
+    """Send that a unit has failed to the notify list."""
+    problem = notify.send(*status_findings.failure(config, place, unit))
+    if problem:
+        say(problem)
+    return int(bool(problem))
 
 
 # Commands of a user
@@ -347,6 +356,8 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("restic", help="restic with the address and the secrets of a repository")
     command.add_argument("repository")
     command.add_argument("arguments", nargs=argparse.REMAINDER)
+    command = commands.add_parser("report")  # what the unit of a failure runs
+    command.add_argument("unit")
     command = commands.add_parser("step")  # what the units run
     command.add_argument("part", choices=_PARTS)
     command.add_argument("verb", choices=VERBS)
@@ -360,6 +371,8 @@ def act(args: argparse.Namespace, place: Place) -> int:
         return start(config, place, args.command, args.subject)
     if args.command == "step":
         return step(config, place, args.part, args.verb, args.subject)
+    if args.command == "report":
+        return report(config, place, args.unit)
     if args.command == "status":
         return status(config, place, args.json, args.probe)
     if args.command in ("restore", "import-tar"):

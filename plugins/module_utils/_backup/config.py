@@ -92,6 +92,7 @@ class Config:
     textfile_directory: str = ""
     manifest: str = ""
     notify_command: t.Sequence[str] = ()
+    notify: bool = False
     retry_lock_s: int = 1800
     limit_upload_kib: int = 0
     limit_download_kib: int = 0
@@ -120,6 +121,11 @@ class Config:
         """Return the schedule; empty for what has no timer, such as a job that another host starts."""
         own = self.jobs[subject].schedule if verb == "run" else None
         return self.schedules.get(verb, "daily") if own is None else own
+
+    @property
+    def reports_failures(self) -> bool:
+        """Return whether a failed unit starts another one, which reports it."""
+        return bool(self.notify_command) or self.notify
 
     def local_paths(self) -> list[str]:
         """Return the paths of the repositories on this machine."""

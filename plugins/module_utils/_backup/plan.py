@@ -104,7 +104,7 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
         plan.units.append(
             {"name": units.name(verb, subject, "timer"), "state": "started", "enabled": True, "restart_on": [timer]}
         )
-    if config.notify_command:
+    if config.reports_failures:
         text = units.notifier(config, request["hardening"], request["header"])
         plan.files.append({"path": f"{units.FOLDER}/rigwright-backup-failed@.service", "content": text, "secret": True})
     wanted = {row["name"] for row in plan.units}
@@ -159,7 +159,7 @@ def make_config(request: t.Mapping[str, t.Any]) -> Config:
     """Build the configuration of the programs."""
     targets = {row["name"]: from_fields(Target, row) for row in request["repositories"]}
     jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
-    names = ["program", "user", "textfile_directory", "notify_command", "retry_lock_s", "limit_upload_kib"]
+    names = ["program", "user", "textfile_directory", "notify_command", "notify", "retry_lock_s", "limit_upload_kib"]
     names += ["limit_download_kib", "drill_paths", "drill_files", "max_age_h"]
     return Config(
         check_parts=request["check_subset_parts"],

@@ -11,10 +11,11 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import config as configuration
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, hooks
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, hooks, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import OK
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import read_fstab
 
@@ -23,6 +24,22 @@ Call = t.Callable[..., "tuple[int, str]"]
 
 def unit_of(verb: str, subject: str) -> str:
     return f"rigwright-backup-{verb}-{subject}.service"
+
+
+def failure(config: Config, place: Place, unit: str) -> tuple[str, str]:
+    """Return the title and the text of a message on a failed unit."""
+    journal = f"`journalctl --unit {unit}` has the reason."
+    for verb, subject in states.subjects(config):
+        if unit_of(verb, subject) == unit:
+            title = f"failed: {units.DESCRIPTIONS[verb].format(subject)}"
+            state = states.read_json(states.path_of(place, verb, subject))
+            kind = str(state.get("kind") or OK)
+            # A unit that could not start has no new result.
+            if kind == OK:
+                return title, journal
+            names = (subject, config.jobs[subject].repository) if verb in states.OF_JOBS else ("JOB", subject)
+            return title, f"{state.get('words') or kind}\nTo do: {states.remedy(kind, *names)}\n{journal}"
+    return f"failed: {unit}", journal
 
 
 def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list[Finding]:

@@ -89,7 +89,7 @@ def service(
         lines += ["Wants=network-online.target", "After=network-online.target"]
     if verb != FORGET:
         lines += ["# It would empty a battery.", "ConditionACPower=true"]
-    if config.notify_command:
+    if config.reports_failures:
         lines.append("OnFailure=rigwright-backup-failed@%n.service")
     lines += ["", "[Service]", "Type=oneshot", f"User={config.user}"]
     if target.password_file or (job and verb == RUN and (job.pre or (job.paths and config.manifest))):
@@ -169,8 +169,15 @@ def timer(verb: str, subject: str, schedule: str, delay_s: int, header: str) -> 
 
 
 def notifier(config: Config, hardening: str, header: str) -> str:
-    """Return the unit that reports a failed unit; its name is the last argument of the command."""
-    command = " ".join(quoted(word).replace("$", "$$") for word in config.notify_command)
+    """Return the unit that reports a failed unit; its name is the last argument of each command."""
+    commands = []
+    if config.notify:
+        commands += [
+            "# As root, who may write to the socket of the notifier. The other command runs in any case.",
+            f"ExecStart=-+{PROGRAM} report %i",
+        ]
+    if config.notify_command:
+        commands.append(f"ExecStart={' '.join(quoted(word).replace('$', '$$') for word in config.notify_command)} %i")
     return "\n".join(
         [
             header.rstrip("\n"),
@@ -182,7 +189,7 @@ def notifier(config: Config, hardening: str, header: str) -> str:
             "[Service]",
             "Type=oneshot",
             "DynamicUser=yes",
-            f"ExecStart={command} %i",
+            *commands,
             "TimeoutStartSec=120",
             hardening.rstrip("\n"),
             "",

@@ -22,6 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, report, request, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import run as runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.notify import send
 
 SETTINGS = "/etc/rigwright/gpu_health.json"
 TIMEOUT_S = 60
@@ -45,8 +46,10 @@ def run(command: t.Sequence[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, t.Any]:
-    """Check the GPUs, and write the files.
+def check(
+    settings: t.Mapping[str, t.Any], tree: Tree, now: float, notify: t.Callable[[str, str], str] = send
+) -> dict[str, t.Any]:
+    """Check the GPUs, write the files, and send what fails now and did not in the last report.
 
     :raises Refusal: a setting is not valid.
     :raises Busy: another check does not end.
@@ -63,6 +66,7 @@ def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, 
         result, next_state = runner.check(host, window, limits, kept, declared)
         result["unread"] += unread
         full_report = {**result, "findings": report.findings(result)}
+        earlier = state.read_failing(tree.at(state.REPORT))
         for path, text in (
             (state.REPORT, json.dumps(full_report, indent=1, sort_keys=True) + "\n"),
             (state.STATE, json.dumps(next_state, indent=1, sort_keys=True) + "\n"),
@@ -71,6 +75,10 @@ def check(settings: t.Mapping[str, t.Any], tree: Tree, now: float) -> dict[str, 
         directory = settings.get("textfile_directory")
         if directory:
             write_file(tree.at(f"{directory}/{state.TEXTFILE}"), report.metrics(result))
+    text = report.message(full_report["findings"], earlier)
+    problem = notify("GPU health", text) if text and settings.get("notify") else ""
+    if problem:
+        sys.stderr.write(f"{problem}\n")
     return full_report
 
 

@@ -78,6 +78,12 @@ def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
     return found
 
 
+def message(rows: t.Iterable[Facts], earlier: t.Container[str]) -> str:
+    """Return the findings that fail, and did not *earlier*, as a text for people."""
+    new = [row for row in rows if row["status"] == "fail" and row["id"] not in earlier]
+    return "\n".join(f"{row['evidence']}. To do: {row['remedy']}" for row in new)
+
+
 def _of_gpu(gpu: Facts, of_host: t.Collection[str], prefix: str) -> dict[str, str]:
     """Return the finding of a GPU, without the errors of NVML as a whole: they have a finding of their own."""
     reasons = [row for row in gpu["reasons"] if row["what"] not in of_host]

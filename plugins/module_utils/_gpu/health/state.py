@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import typing as t
 
@@ -44,6 +45,15 @@ def read_kept(path: str) -> tuple[str, list[str]]:
         return read(path), []
     except OSError as error:
         return "", [f"the last check: {error}; it is left out, and the next one compares with this"]
+
+
+def read_failing(path: str) -> frozenset[str]:
+    """Read the ids of the findings that failed in the last report; none where it cannot be read."""
+    try:
+        found = json.loads(read(path) or "{}")["findings"]
+        return frozenset(str(row["id"]) for row in found if row["status"] == "fail")
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
 
 
 @contextlib.contextmanager

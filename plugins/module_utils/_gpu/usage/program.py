@@ -25,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.s
     Sampler,
     Settings,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.notify import send
 
 SETTINGS = "/etc/rigwright/gpu_usage.json"
 PROBE, LINK = "probe", "link"
@@ -45,6 +46,7 @@ def settings_of(text: str) -> Settings:
             int(content["keep_days"]),
             request.memory_mib(content["idle_memory"]),
             request.seconds(content["idle_after"]),
+            str(content["notify_socket"]),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{SETTINGS} is damaged ({error!r}): apply the role gpu_usage again") from None
@@ -101,6 +103,7 @@ def sample() -> int:
         lambda: child.ask(timeout),
         lambda uid, text: terminals.send(text, uid, group),
         report,
+        lambda title, text: send(title, text, settings.notify_socket) if settings.notify_socket else "",
     )
     run(sampler, boot_clock, wait)
     child.close()

@@ -34,6 +34,7 @@ class Settings:
     keep_days: int = 400
     idle_memory_mib: int = 1024
     idle_after_s: int = 7200
+    notify_socket: str = ""
 
 
 @dataclasses.dataclass
@@ -43,6 +44,7 @@ class Sampler:
     :param ask: returns a sample of the child, or raises Unanswered.
     :param send: takes the uid of a user and a message, and returns the number of terminals that have it.
     :param report: takes a line for the journal.
+    :param notify: takes a title and a text for the notify list, and returns why they were not sent.
     """
 
     settings: Settings
@@ -50,6 +52,7 @@ class Sampler:
     ask: t.Callable[[], Facts]
     send: t.Callable[[int, str], int]
     report: t.Callable[[str], object]
+    notify: t.Callable[[str, str], str] = lambda _title, _text: ""
     windows: idle.Idle = dataclasses.field(default_factory=idle.Idle)
     metrics: Metrics = dataclasses.field(default_factory=Metrics)
     gpus: list[Facts] = dataclasses.field(default_factory=list)
@@ -154,7 +157,11 @@ class Sampler:
             gpu, row = rows[process]
             text = idle.message(self.settings.host, gpu["index"], row)
             terminals = self.send(row["owner_uid"], text) if row["owner_uid"] is not None else 0
-            self.report(f"idle: {row['user'] or 'an unknown user'}: {text} ({terminals} terminals)")
+            user = row["user"] or "an unknown user"
+            self.report(f"idle: {user}: {text} ({terminals} terminals)")
+            problem = self.notify(f"GPU {gpu['index']} is idle", f"{user}: {text}")
+            if problem:
+                self.report(problem)
 
     def save(self, clock: float) -> None:
         """Write the sums, and forget days that are over.

@@ -260,6 +260,7 @@ CONTEXT: dict[str, Any] = {
     "release": {"version": "", "url": "", "checksum": "", "requirements": []},
     "hardening": "NoNewPrivileges=yes",
     "header": "#",
+    "notify": False,
 }
 
 

@@ -89,6 +89,21 @@ def test_a_missing_job_or_unit_is_reported_in_one_line(host: Host, capsys: pytes
     assert "has no unit: the server only appends" in capsys.readouterr().err
 
 
+def test_failed_unit_is_sent_or_the_journal_has_the_reason(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[tuple[str, str]] = []
+
+    def send(title: str, text: str) -> str:
+        sent.append((title, text))
+        return "no message was sent"
+
+    monkeypatch.setattr(program.notify, "send", send)
+    assert program.main(["report", "rigwright-backup-run-home.service"], host.place) == 1
+    assert [title for title, _text in sent] == ["failed: Back up home"]
+    assert capsys.readouterr().out == "no message was sent\n"
+
+
 def test_status_is_findings_with_remedies(host: Host, systemd: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     states.save(
         host.config, host.place, "run", "home", {"kind": "locked", "words": "by PID 1", "exit_code": 1}, time.time() + 1

@@ -28,6 +28,35 @@ def test_a_stopped_timer_is_a_finding(host: Host, shown: str, reported: bool) ->
     assert ("backup.timer.run.home" in found(host, shown)) is reported
 
 
+@pytest.mark.parametrize(
+    ("unit", "state", "title", "text"),
+    [
+        (
+            "run-home",
+            '{"kind": "not_mounted", "words": "/home is gone"}',
+            "Back up home",
+            "/home is gone\nTo do: mount it",
+        ),
+        ("check-disk", '{"kind": "failed"}', "Check the repository disk", "failed\nTo do: "),
+        ("drill-home", '{"kind": "ok"}', "Restore files of home and compare them", "`journalctl --unit rigwright-"),
+        ("run-home", "{", "Back up home", "`journalctl --unit rigwright-backup-run-home.service` has the reason."),
+        (
+            "run-gone",
+            "{}",
+            "rigwright-backup-run-gone.service",
+            "`journalctl --unit rigwright-backup-run-gone.service`",
+        ),
+    ],
+)
+def test_message_on_a_failed_unit_has_reason_and_remedy(
+    host: Host, unit: str, state: str, title: str, text: str
+) -> None:
+    host.write(f"state/{unit}.json", state)
+    found = status.failure(host.config, host.place, f"rigwright-backup-{unit}.service")
+    assert found[0] == f"failed: {title}" and found[1].startswith(text)
+    assert found[1].endswith(f"`journalctl --unit rigwright-backup-{unit}.service` has the reason.")
+
+
 def test_a_removed_job_is_a_finding(host: Host) -> None:
     host.write("state/run-home.json", "{}")
     assert "backup.gone.home" not in found(host)

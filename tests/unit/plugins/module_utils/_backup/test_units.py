@@ -89,6 +89,15 @@ def test_a_failure_runs_the_notify_command() -> None:
     ]
 
 
+def test_a_failure_is_sent_whatever_the_command_does() -> None:
+    found = files(notify=True, notify_command=["/bin/false"])
+    assert settings(found["rigwright-backup-drill-home.service"], "OnFailure") == ["rigwright-backup-failed@%n.service"]
+    assert settings(found["rigwright-backup-failed@.service"], "ExecStart") == [
+        "-+/usr/local/sbin/rigwright-backup report %i",
+        "/bin/false %i",
+    ]
+
+
 def test_a_job_has_its_own_time_and_one_without_has_no_timer() -> None:
     found = files(
         jobs=[{"name": "a", "paths": ["/a"], "schedule": "hourly"}, {"name": "b", "paths": ["/b"], "schedule": ""}]

@@ -48,6 +48,26 @@ def test_second_check_compares_with_the_first(tree: Tree) -> None:
     assert files(tree) == ["var/lib/rigwright_gpu_health/report.json", "var/lib/rigwright_gpu_health/state.json"]
 
 
+def test_finding_that_newly_fails_is_sent_once(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[tuple[str, str]] = []
+
+    def send(title: str, text: str) -> str:
+        sent.append((title, text))
+        return "no message was sent"
+
+    row = {"id": "gpu_health.nvml", "evidence": "NVML: GPU_IS_LOST", "remedy": "reboot"}
+    for status in ("warn", "fail", "fail", "pass", "fail"):
+        monkeypatch.setattr(program.report, "findings", lambda _result, status=status: [{**row, "status": status}])
+        program.check({"notify": True}, tree, 1000.0, send)
+    assert sent == [("GPU health", "NVML: GPU_IS_LOST. To do: reboot")] * 2
+    assert capsys.readouterr().err == "no message was sent\n" * 2
+    Path(tree.at(state.REPORT)).write_text("{")
+    program.check({}, tree, 1000.0, send)
+    assert len(sent) == 2
+
+
 def test_missing_textfile_directory_fails_and_keeps_report(tree: Tree) -> None:
     with pytest.raises(FileNotFoundError):
         program.check({"textfile_directory": "/nowhere"}, tree, 1000.0)

@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.s
 
 from harness.fakes import nvml as fake_nvml
 
-SETTINGS = {"interval_s": 15, "keep_days": 400, "idle_memory": "18 GiB", "idle_after": "2h"}
+SETTINGS = {"interval_s": 15, "keep_days": 400, "idle_memory": "18 GiB", "idle_after": "2h", "notify_socket": "/run/x"}
 
 
 @pytest.fixture

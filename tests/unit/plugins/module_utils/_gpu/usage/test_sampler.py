@@ -54,17 +54,23 @@ class Host:
         self.problem = ""
         self.hangs = False
         self.sent: list[tuple[int, str]] = []
+        self.notified: list[tuple[str, str]] = []
+        self.notify_problem = ""
         self.lines: list[str] = []
         self.settings = Settings("ws1", idle_memory_mib=1024, idle_after_s=7200)
         self.start()
 
     def start(self) -> None:
-        self.sampler = Sampler(self.settings, self.tree, self.ask, self.send, self.lines.append)
+        self.sampler = Sampler(self.settings, self.tree, self.ask, self.send, self.lines.append, self.notify)
         self.sampler.resume(self.time)
 
     def send(self, uid: int, text: str) -> int:
         self.sent.append((uid, text))
         return 1
+
+    def notify(self, title: str, text: str) -> str:
+        self.notified.append((title, text))
+        return self.notify_problem
 
     def ask(self) -> dict[str, Any]:
         if self.hangs:
@@ -251,14 +257,17 @@ def test_idle_owner_has_one_message(host: Host) -> None:
     ((uid, text),) = host.sent
     assert uid == 1000
     assert text.startswith("python3 (pid 42) holds 18.0 GiB of GPU 0 on ws1, and ran no kernel for 2 h.")
+    assert host.notified == [("GPU 0 is idle", f"alice: {text}")]
     assert [row["idle_s"] for row in host.snapshot()["gpus"][0]["processes"]] == [7500, 0]
 
 
 def test_unknown_owner_has_no_message_and_the_journal_has_it(host: Host) -> None:
+    host.notify_problem = "no message was sent"
     host.processes = [{**process(42, "", share=0), "uid": 0, "owner_uid": None}]
     host.run(1 + 480)
     assert host.sent == []
     assert host.lines[0].startswith("idle: an unknown user: python3 (pid 42)")
+    assert host.lines[1] == "no message was sent" and len(host.notified) == 1
 
 
 def test_restart_keeps_idle_times_and_repeats_no_message(host: Host) -> None:
