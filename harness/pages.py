@@ -1,7 +1,8 @@
 """Write the pages of docs/ that are made from code: `python -m harness pages`. A test holds them to it.
 
 * `variables.md`: every public variable, from the argument specs of the roles;
-* `architecture.md`: between its markers, the packages and their imports.
+* `architecture.md`: between its markers, the packages and their imports;
+* `progress.svg`: the table of a run, drawn from the code of the callback.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from harness import architecture
+from harness import architecture, pictures
 from harness.sandbox.lab import ROOT, Refusal
 
 BEGIN, END = "<!-- begin: made by `python -m harness pages` -->", "<!-- end -->"
@@ -85,7 +86,11 @@ def architecture_page(root: Path = ROOT) -> str:
     return f"{before}{BEGIN}\n{architecture.picture(root)}\n{END}{after}"
 
 
-PAGES = {"variables.md": variables, "architecture.md": architecture_page}
+PAGES = {
+    "variables.md": variables,
+    "architecture.md": architecture_page,
+    "progress.svg": pictures.progress_picture,
+}
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
