@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -84,19 +86,21 @@ class Log:
         before = self.path.stat().st_size
         with self.path.open("a") as file:
             try:
-                status = subprocess.run(
+                process = subprocess.Popen(
                     argv,
                     cwd=cwd,
                     env={**clean_environment(), **self.env, **(env or {})},
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.STDOUT,
-                    timeout=LIMIT_S,
-                    check=False,
-                ).returncode
+                )
             except FileNotFoundError as error:
                 raise StageFailed(f"{argv[0]} is not installed: run script/bootstrap --dev") from error
+            try:
+                status = process.wait(LIMIT_S)
             except subprocess.TimeoutExpired as error:
+                kill_tree(process.pid)
+                process.wait()
                 raise StageFailed(f"{argv[0]} did not end within {LIMIT_S} s") from error
         if status != 0 and must_pass:
             raise StageFailed(f"{argv[0]} ended with status {status}")
@@ -106,6 +110,15 @@ class Log:
         lines = self.path.read_text(errors="replace").splitlines()
         left_out = [f"... ({len(lines) - SHOWN_LINES} lines before)"] if len(lines) > SHOWN_LINES else []
         return "\n".join([*left_out, *lines[-SHOWN_LINES:]])
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process with its descendants: an emulated machine would run on without its test."""
+    children = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    for child in children:
+        kill_tree(int(child))
 
 
 def clean_environment() -> dict[str, str]:

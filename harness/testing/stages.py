@@ -41,7 +41,7 @@ WORKFLOWS = (
 )
 GPU_DEVICE = Path("/dev/nvidiactl")
 # The fixtures of tests/unit/conftest.py that start ansible-playbook.
-PLAYS = re.compile(r"\b(?:run_plays|plays_command)\b")
+PLAYS = re.compile(r"\b(?:run_tasks|run_plays|plays_command)\b")
 SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*/*.sh", "harness/vm/files/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
 SHIPPED = {

@@ -217,3 +217,14 @@ def test_request_for_a_missing_gpu_is_an_error(
 def test_every_stage_has_a_name_of_its_own() -> None:
     names = [each.name for each in stages.every_stage()]
     assert len(names) == len(set(names))
+
+
+def test_a_command_that_hangs_is_killed_with_its_children(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.testing.stage.LIMIT_S", 2)
+    log = Log(tmp_path / "log", {})
+    with pytest.raises(StageFailed, match="did not end within 2 s"):
+        log.run("bash", "-c", "sleep 1000 & echo $!; wait")
+    sleep = int(log.path.read_text().splitlines()[-1])
+    state = Path(f"/proc/{sleep}/stat")
+    # Killed, and maybe not yet collected by the init of this machine.
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
