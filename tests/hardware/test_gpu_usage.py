@@ -82,6 +82,12 @@ def sample(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     child.close()
 
 
+def share_equally(rows: dict[int, dict[str, Any]]) -> bool:
+    """Return whether two equal loads have the GPU in turns."""
+    shares = [row["share_percent"] for row in rows.values()]
+    return len(shares) == len(GIB_OF) and all(20 <= share <= 80 for share in shares) and sum(shares) <= 105
+
+
 def nvidia_smi(*arguments: str) -> str:
     return subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, check=True).stdout
 
@@ -91,8 +97,8 @@ def test_each_process_has_its_user_memory_and_share(
 ) -> None:
     rows: dict[int, dict[str, Any]] = {}
     limit = time.monotonic() + 30
-    # The driver samples processes about once a second.
-    while not (rows and all(row["share_percent"] for row in rows.values())) and time.monotonic() < limit:
+    # The driver samples processes about once a second, and the first samples are from before one of them worked.
+    while not share_equally(rows) and time.monotonic() < limit:
         rows = {row["pid"]: row for row in sample()[0]["processes"] if row["pid"] in pids.values()}
     apps = nvidia_smi("--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
     theirs = {int(pid): int(used) for pid, used in (line.split(",") for line in apps.splitlines())}
@@ -100,9 +106,7 @@ def test_each_process_has_its_user_memory_and_share(
     for user, pid in pids.items():
         assert rows[pid]["user"] == user
         assert rows[pid]["memory_mib"] == theirs[pid] >= GIB_OF[user] << 10
-    shares = [row["share_percent"] for row in rows.values()]
-    # Two equal loads share a GPU in turns.
-    assert all(20 <= share <= 80 for share in shares) and sum(shares) <= 105
+    assert share_equally(rows)
 
 
 def test_what_a_sample_costs(pids: dict[str, int], sample: Callable[[], list[dict[str, Any]]]) -> None:
