@@ -70,8 +70,10 @@ def test_containers_of_a_docker_that_does_not_answer_are_unknown(root: Path) -> 
 
 
 def test_reading_as_a_user_is_limited_in_time_and_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rootless, "READ_S", 60)
+    endless = rootless.read_as_user(NAME, os.geteuid(), "yes")
     monkeypatch.setattr(rootless, "READ_S", 1)
-    endless, silent = (rootless.read_as_user(NAME, os.geteuid(), *command) for command in (["yes"], ["sleep", "60"]))
+    silent = rootless.read_as_user(NAME, os.geteuid(), "sleep", "60")
     assert len(subprocess.run(endless, capture_output=True, check=False).stdout) == 65536
     assert subprocess.run(silent, check=False).returncode == 124
 
