@@ -22,10 +22,15 @@ class Unanswered(Exception):
 
 
 class Child:
-    """A child process that answers each line with one line of JSON."""
+    """A child process that answers each line with one line of JSON.
 
-    def __init__(self, command: t.Sequence[str]) -> None:
+    :param start_s: how long its first answer may take at least: it has to be loaded before.
+    """
+
+    def __init__(self, command: t.Sequence[str], start_s: float = 0.0) -> None:
         self.command = list(command)
+        self.start_s = start_s
+        self._has_answered = False
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
 
@@ -44,7 +49,7 @@ class Child:
             requests = t.cast("t.IO[bytes]", process.stdin)
             requests.write(b"\n")
             requests.flush()
-            line = self._line(process, timeout_s)
+            line = self._line(process, timeout_s if self._has_answered else max(timeout_s, self.start_s))
         except OSError as error:
             self.kill()
             raise Unanswered(f"the process that asks NVML has ended ({error.strerror})") from error
@@ -57,6 +62,7 @@ class Child:
             raise Unanswered(
                 f"the process that asks NVML has ended with an answer that cannot be read ({error})"
             ) from None
+        self._has_answered = True
         if process.poll() is not None:
             self._process = None
         return answer
@@ -70,7 +76,7 @@ class Child:
             self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
-            self._killed = False
+            self._killed = self._has_answered = False
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], timeout_s: float) -> bytes:

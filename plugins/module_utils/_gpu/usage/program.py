@@ -94,7 +94,7 @@ def sample() -> int:
         return 1
     # Blocked in the child, too, which ends when its input does.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
-    child = Child([sys.executable, "-I", "-B", sys.argv[0], PROBE])
+    child = Child([sys.executable, "-I", "-B", sys.argv[0], PROBE], TIMEOUT_S)
     group = terminals.terminal_group()
     timeout = min(TIMEOUT_S, settings.interval_s * 2 / 3)
     sampler = Sampler(

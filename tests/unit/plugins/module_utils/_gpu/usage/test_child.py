@@ -44,6 +44,17 @@ def test_hanging_child_is_killed_and_another_started(start: Callable[[str], Chil
     assert child.ask(PATIENCE_S) == {"number": 0}
 
 
+def test_starting_child_has_longer_than_one_that_has_answered(start: Callable[[str], Child]) -> None:
+    child = start(ECHO)
+    child.start_s = PATIENCE_S
+    # No Python starts in a millisecond.
+    assert child.ask(0.001) == {"number": 0}
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    with pytest.raises(Unanswered, match="does not answer within"):
+        child.ask(0.05)
+
+
 def test_stopped_child_is_killed_too(start: Callable[[str], Child]) -> None:
     child = start(ECHO)
     child.ask(PATIENCE_S)
