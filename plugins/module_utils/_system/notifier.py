@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import logging
 import os
@@ -32,6 +33,8 @@ CREDENTIAL = "notify.json"
 VARIABLE = "workstation_notify_urls"
 NOBODY = 65534
 FIRST_SOCKET = 3  # sd_listen_fds(3)
+ROOTS = "rigwright-notify.socket"
+BATCH = 50
 # Mail and chat services block senders of many messages.
 MOST, WINDOW_S = 20, 3600
 FULL = f"\n\nThis is the last of {MOST} messages in an hour. The journal of rigwright-notify.service has further ones."
@@ -170,7 +173,26 @@ def serve(
             problems = send(receivers, f"{host}: {title}", text if remaining else text + FULL)
         lost += bool(problems)
         outcome = f"not sent ({'; '.join(problems)})" if problems else f"sent to {len(receivers)}"
-        report(f"{outcome}: {title}: {text}")
+        # A further line of a message does not look like another report.
+        report(f"{outcome}: {title}: {text}".replace("\n", "\n  "))
+    return lost
+
+
+def serve_all(
+    receivers: t.Mapping[str, Target | None],
+    sockets: t.Mapping[str, socket.socket],
+    folder: str,
+    host: str,
+    report: t.Callable[[str], object],
+) -> int:
+    """Serve root's socket first. Each socket has its own limit: another account cannot use up that of root.
+
+    What is left in a socket starts the unit again.
+    """
+    lost = 0
+    for name in sorted(sockets, key=lambda each: each != ROOTS):
+        datagrams = itertools.islice(received([sockets[name]]), BATCH)
+        lost += serve(receivers, datagrams, Limit(os.path.join(folder, f"{name}.json")), host, report)
     return lost
 
 
@@ -233,10 +255,11 @@ def main() -> int:
     drop_rights()
     receivers = targets(addresses)
     if chosen.serve:
+        # systemd names each descriptor by its socket unit.
+        names = os.environ.get("LISTEN_FDNAMES", "").split(":")
         count = int(os.environ.get("LISTEN_FDS", "0"))
-        sockets = [socket.socket(fileno=FIRST_SOCKET + number) for number in range(count)]
-        limit = Limit(os.path.join(os.environ["RUNTIME_DIRECTORY"], "sent.json"))
-        return int(serve(receivers, received(sockets), limit, socket.gethostname(), report) > 0)
+        sockets = {names[number]: socket.socket(fileno=FIRST_SOCKET + number) for number in range(count)}
+        return int(serve_all(receivers, sockets, os.environ["RUNTIME_DIRECTORY"], socket.gethostname(), report) > 0)
     problems = unreadable(receivers)
     if not chosen.check:
         text = notify.printable(sys.stdin.read())

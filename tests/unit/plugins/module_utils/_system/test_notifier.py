@@ -84,6 +84,27 @@ def test_datagrams_of_all_sockets_are_received() -> None:
             each.close()
 
 
+def test_flood_of_one_socket_leaves_the_messages_of_root(tmp_path: Path) -> None:
+    good = Service()
+    lines: list[str] = []
+    roots, others = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _number in range(2))
+    sockets = {"rigwright-gpu-usage-notify.socket": others[1], notifier.ROOTS: roots[1]}
+    try:
+        for _round in range(4):
+            for number in range(8):
+                others[0].send(message(f"idle {number}", "text"))
+            notifier.serve_all({"a": good}, sockets, str(tmp_path), "ws1", lines.append)
+        roots[0].send(message("backup failed", "text\n<0>line"))
+        others[0].send(message("idle", "text"))
+        assert notifier.serve_all({"a": good}, sockets, str(tmp_path), "ws1", lines.append) == 1
+    finally:
+        for each in (*roots, *others):
+            each.close()
+    assert len(good.taken) == notifier.MOST + 1
+    assert good.taken[-1][0] == "ws1: backup failed"
+    assert lines[-2] == "sent to 1: backup failed: text\n  <0>line"
+
+
 def test_addresses_are_read_by_root_or_from_the_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / notifier.CREDENTIAL
     monkeypatch.setattr(notifier, "ADDRESSES", str(path))
