@@ -256,10 +256,13 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
     return tuple(sorted(field for field in unknown if given[field] is not False))
 
 
+_QWEN = ("qwen2", "qwen3")
+
+
 def _windows(name: str, given: Config, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer."""
     window = given.get("sliding_window")
-    if name == "qwen2" and not given.get("use_sliding_window"):
+    if name in _QWEN and not given.get("use_sliding_window"):
         window = None
     kinds = given.get("layer_types")
     if kinds is not None:
@@ -279,9 +282,13 @@ def _windows(name: str, given: Config, layers: int) -> tuple[int | None, ...]:
     pattern = given.get("sliding_window_pattern", 6 if name == "gemma3_text" else None)
     if pattern is not None:
         return tuple(
-            None if number % _whole(pattern, "sliding_window_pattern") == pattern - 1 else size
-            for number in range(1, layers + 1)
+            size if number % _whole(pattern, "sliding_window_pattern") else None for number in range(1, layers + 1)
         )
+    if name in _QWEN:
+        # The layers below this number attend to everything.
+        first = given.get("max_window_layers", 28)
+        lower = min(layers, first if first == 0 else _whole(first, "max_window_layers"))
+        return (None,) * lower + (size,) * (layers - lower)
     return (size,) * layers
 
 

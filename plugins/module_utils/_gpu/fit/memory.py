@@ -163,8 +163,9 @@ def _training(request: Request) -> list[dict[str, float]]:
     gradients = trainable * trained * share["gradients"]
     tokens = request.tokens
     layer = layer_bytes(request, model) * tokens * share["activations"]
-    # Under autocast each weight has a copy in bf16 until the backward pass has used it.
-    copies = 2.0 * count["linear"] * share["weights"] if request.dtype == "amp" and model.experts == 1 else 0.0
+    # Under autocast each weight has a copy in bf16 until the backward pass has used it; one of four bits is written anew in each pass.
+    copied = request.dtype == "amp" and model.experts == 1 and not quantized
+    copies = 2.0 * count["linear"] * share["weights"] if copied else 0.0
     residual = 4 if request.dtype in ("fp32", "amp") else 2
     boundary = model.layers * tokens * model.width * residual
     kept = boundary if request.checkpointing else model.layers * layer

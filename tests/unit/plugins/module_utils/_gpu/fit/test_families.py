@@ -76,6 +76,33 @@ def test_kv_cache_of_a_hybrid_model() -> None:
     assert families.cache_bytes(families.read(GEMMA), 2000, 2) == (4 * 2000 + 22 * 512) * 1024
 
 
+def test_last_layer_of_each_pattern_keeps_everything() -> None:
+    model = families.read({**GEMMA, "num_hidden_layers": 6})
+    assert model.windows == (512,) * 5 + (None,)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+@pytest.mark.parametrize(
+    ("fields", "windows"),
+    [
+        ({"use_sliding_window": False}, (None, None, None)),
+        ({"use_sliding_window": True}, (None, None, None)),
+        ({"use_sliding_window": True, "max_window_layers": 2}, (None, None, 64)),
+        ({"use_sliding_window": True, "max_window_layers": 0}, (64, 64, 64)),
+    ],
+)
+def test_lower_layers_of_qwen_have_no_window(family: str, fields: dict[str, Any], windows: tuple[int | None]) -> None:
+    size = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "vocab_size": 99,
+    }
+    model = families.read({"model_type": family, **size, "head_dim": 16, "sliding_window": 64, **fields})
+    assert model.windows == windows
+
+
 def test_layer_types_say_which_layers_have_a_window() -> None:
     kinds = ["full_attention" if number < 20 else "sliding_attention" for number in range(26)]
     model = families.read({**GEMMA, "layer_types": kinds})

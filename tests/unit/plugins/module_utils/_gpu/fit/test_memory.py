@@ -169,3 +169,8 @@ def test_intervals_have_nine_of_ten_real_processes() -> None:
         memory.estimate(job).low <= found["process"] <= memory.estimate(job).high for job, found in measured("held_out")
     ]
     assert sum(inside) >= 0.9 * len(inside)
+
+
+def test_autocast_copies_no_weight_of_four_bits() -> None:
+    amp, fp32 = (memory.estimate(job(task="qlora", lora_rank=8, dtype=dtype)).total for dtype in ("amp", "fp32"))
+    assert amp <= fp32
