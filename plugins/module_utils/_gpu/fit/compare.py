@@ -17,6 +17,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 BY = ("speed", "money", "watt", "memory")
 # The card that the others' speed is a multiple of.
 REFERENCE = "RTX 3090"
+# Runs of a job in a mix.
+MOST = 1_000_000_000
 
 
 def prices(given: t.Any) -> tuple[str, dict[str, float]]:
@@ -51,8 +53,9 @@ def jobs(given: t.Any) -> list[dict[str, t.Any]]:
 def weight(job: t.Mapping[str, t.Any]) -> float:
     """Return how much a job counts."""
     share = job.get("count", 1)
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or share <= 0:
-        raise Refusal(f"`count` of a job is {share!r}: give a number above 0")
+    # A comparison with NaN is never true.
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= MOST:
+        raise Refusal(f"`count` of a job is {share!r}: give a number above 0, of at most {MOST}")
     return float(share)
 
 

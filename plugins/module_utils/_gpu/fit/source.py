@@ -28,7 +28,7 @@ def read_json(path: str, variable: str) -> t.Any:
         raise Refusal(
             f"`{variable}`: {path} cannot be read ({error.strerror or error}): give a regular file"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refusal(f"`{variable}`: {path} is no JSON: give a file of JSON") from error
 
 

@@ -70,6 +70,7 @@ def test_a_file_without_jobs_is_refused(jobs: Any) -> None:
         compare.jobs(jobs)
 
 
-def test_a_count_below_one_is_refused() -> None:
-    with pytest.raises(Refusal, match="`count` of a job is 0"):
-        compare.weight({"count": 0})
+@pytest.mark.parametrize("count", [0, -1, float("nan"), float("inf"), 1e308, True, "2"])
+def test_a_count_that_is_none_is_refused(count: object) -> None:
+    with pytest.raises(Refusal, match="`count` of a job is .*: give a number above 0"):
+        compare.weight({"count": count})

@@ -29,7 +29,7 @@ def test_a_file_and_its_directory_are_the_same_model(config: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"no json", b"[1]", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"no json", b"[1]", b"\xff\xfe", b"[" * 100_000])
 def test_a_model_file_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.json").write_bytes(content)
     with pytest.raises(Refusal, match="`model`.* give "):
