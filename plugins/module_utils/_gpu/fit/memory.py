@@ -163,7 +163,7 @@ def _training(request: Request) -> list[dict[str, float]]:
     gradients = trainable * trained * share["gradients"]
     tokens = request.tokens
     layer = layer_bytes(request, model) * tokens * share["activations"]
-    # Under autocast each weight has a copy in bf16 until the backward pass has used it; one of four bits is written anew in each pass.
+    # Under autocast each weight has a copy in bf16 until the backward pass has used it; one of four bits is written again in each pass.
     copied = request.dtype == "amp" and model.experts == 1 and not quantized
     copies = 2.0 * count["linear"] * share["weights"] if copied else 0.0
     residual = 4 if request.dtype in ("fp32", "amp") else 2
