@@ -10,7 +10,7 @@ from harness.sandbox.lab import ROOT
 
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import (  # isort: skip
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import (
     Line,
     Progress,
     Task,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.testing import selection, tracing
+from harness.testing.plays import has_plays
 from harness.testing.stage import (
     OUTPUT,
     ROOT,
@@ -40,8 +41,6 @@ WORKFLOWS = (
     "pre-commit validate-config",
 )
 GPU_DEVICE = Path("/dev/nvidiactl")
-# The fixtures of tests/unit/conftest.py that start ansible-playbook.
-PLAYS = re.compile(r"\b(?:run_tasks|run_plays|plays_command)\b")
 SHELL_SCRIPTS = ("script/*", ".ci/run", "requirements/lock", "harness/*/*.sh", "harness/vm/files/*.sh")
 # What the archive may hold at its top; build_ignore of galaxy.yml leaves the rest out.
 SHIPPED = {
@@ -75,7 +74,7 @@ def every_stage() -> list[Stage]:
         Stage(
             "plays",
             "actions, callbacks and playbooks under a real ansible-playbook",
-            pytest("-m", "plays", *map(str, tests_with_plays())),
+            plays,
             fast=False,
         ),
         Stage("docs", "every plugin and role has a documentation page that sites can build", pages),
@@ -155,12 +154,6 @@ def scenarios() -> list[str]:
     return sorted(names, key=lambda name: SLOW_SCENARIOS.index(name) if name in SLOW_SCENARIOS else len(SLOW_SCENARIOS))
 
 
-def tests_with_plays() -> list[Path]:
-    """Return the files of unit tests that start ansible-playbook: to collect all others takes longer than most of these tests."""
-    files = (ROOT / "tests/unit").rglob("test_*.py")
-    return sorted(path.relative_to(ROOT) for path in files if PLAYS.search(path.read_text()))
-
-
 def has_gpu() -> bool:
     return GPU_DEVICE.exists()
 
@@ -206,6 +199,12 @@ def unit(log: Log) -> Tally:
     if missed:
         raise StageFailed("\n".join(["the selection of tests misses files", *missed]), tally + Tally(failed=1))
     return tally + Tally(passed=1)
+
+
+def plays(log: Log) -> Tally:
+    """Run the unit tests that start ansible-playbook. To collect all others takes longer than most of these tests."""
+    files = filter(has_plays, sorted((ROOT / "tests/unit").rglob("test_*.py")))
+    return pytest("-m", "plays", *(str(path.relative_to(ROOT)) for path in files))(log)
 
 
 def shell_scripts() -> list[Path]:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, workers  # noqa: E402
 
-from tests.hardware import module  # noqa: E402
+from harness import adhoc  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -77,7 +77,7 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if importlib.util.find_spec("ansible") is None:
         pytest.skip("no Ansible here: the measuring itself is tested above")
     folder = tmp_path_factory.mktemp("baselines")
-    result = module.result_of(
+    result = adhoc.result_of(
         "gpu_accept", {"python": PYTHON, "quick": True, "windows": 1, "directory": str(folder), "user": "root"}
     )
     out = os.environ.get("RIGWRIGHT_ACCEPT_OUT")

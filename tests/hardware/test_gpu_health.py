@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.hardware import module
+from harness import adhoc
 
 pytestmark = pytest.mark.gpu
 
@@ -26,7 +26,7 @@ ACTIONS = {
 
 
 def look(state: Path) -> dict[str, Any]:
-    return module.result_of("gpu_health", {"state_file": str(state), "remember": True})
+    return adhoc.result_of("gpu_health", {"state_file": str(state), "remember": True})
 
 
 @pytest.fixture(scope="session")

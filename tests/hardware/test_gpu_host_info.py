@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hardware import module
+from harness import adhoc
 
 pytestmark = pytest.mark.gpu
 
@@ -24,7 +24,7 @@ HOLDER = (
 
 @pytest.fixture(scope="session")
 def info() -> dict:
-    return module.result_of("gpu_host_info")
+    return adhoc.result_of("gpu_host_info")
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +69,6 @@ def test_processes_with_an_open_gpu_are_named():
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "open\n"
-            assert holder.pid in [process["pid"] for process in module.result_of("gpu_host_info")["holders"]]
+            assert holder.pid in [process["pid"] for process in adhoc.result_of("gpu_host_info")["holders"]]
         finally:
             holder.kill()

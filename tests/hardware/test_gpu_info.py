@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.hardware import module
+from harness import adhoc
 
 pytestmark = pytest.mark.gpu
 
@@ -102,7 +102,7 @@ IN_XML: list[tuple[str, str, Callable[[Any], Any]]] = [
 @pytest.fixture(scope="session")
 def info() -> dict[str, Any]:
     start = time.monotonic()
-    answer = module.result_of("gpu_info")
+    answer = adhoc.result_of("gpu_info")
     print(f"gpu_info: {len(answer['gpus'])} GPUs, {time.monotonic() - start:.2f} s with Ansible's start")
     return answer
 
@@ -160,7 +160,7 @@ def test_details_are_those_of_nvidia_smi(
 def test_changing_values_are_read_and_grow(
     info: dict[str, Any], nvidia_smi_xml: dict[str, ElementTree.Element]
 ) -> None:
-    later = {gpu["uuid"]: gpu for gpu in module.result_of("gpu_info")["gpus"]}
+    later = {gpu["uuid"]: gpu for gpu in adhoc.result_of("gpu_info")["gpus"]}
     for gpu in info["gpus"]:
         values = (gpu["power"]["energy_j"], gpu["pcie"]["sent_kb_s"], gpu["counters"]["throttled"]["sw_power_cap_ns"])
         print(f"energy_j, sent_kb_s, sw_power_cap_ns: {values}")
@@ -189,7 +189,7 @@ def test_a_busy_process_has_its_share(tmp_path: Path) -> None:
             limit = time.monotonic() + 30
             # The driver samples processes about once a second.
             while not any(row["sm_percent"] for row in found) and time.monotonic() < limit:
-                found = [row for gpu in module.result_of("gpu_info")["gpus"] for row in gpu["processes"] or []]
+                found = [row for gpu in adhoc.result_of("gpu_info")["gpus"] for row in gpu["processes"] or []]
         finally:
             process.kill()
     print(found)

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.hardware import module
+from harness import adhoc
 
 pytestmark = pytest.mark.gpu
 
@@ -73,7 +73,7 @@ class Site:
         places = {f"{key}_root": str(self.folder / key) for key in ("pipe", "log", "config")}
         places["pipe_root"] = str(self.folder / "run")
         request: dict[str, Any] = {"daemons": [{**self.daemon, **changes}], "manager": "none", **places, **of_module}
-        answer = module.ask("gpu_mps", request, *options, env=self.environment, limit_s=180)
+        answer = adhoc.ask("gpu_mps", request, *options, env=self.environment, limit_s=180)
         assert (answer.rc == 0) is succeeds, answer.output
         return answer.result
 

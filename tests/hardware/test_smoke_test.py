@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import plan
 
-from tests.hardware import module
+from harness import adhoc
 
 pytestmark = pytest.mark.gpu
 
@@ -84,7 +84,7 @@ def test_hidden_gpu_is_reported():
 def findings(**environment: str) -> dict[str, dict[str, str]]:
     """Run the module on this machine, and return its findings by id."""
     request = {"program": PROGRAM.read_text(), "environments": [{"name": "here", "python": PYTHON}], "timeout_s": 240}
-    answer = module.ask("smoke_test", request, env=os.environ | environment)
+    answer = adhoc.ask("smoke_test", request, env=os.environ | environment)
     assert answer.rc == 0
     return {finding["id"]: finding for finding in answer.result["findings"]}
 

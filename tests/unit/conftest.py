@@ -24,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from hypothesis import HealthCheck, settings
 
 from harness import playbook
-from harness.testing.stages import PLAYS
+from harness.testing.plays import has_plays
 from tests.slow import leave_out_slow
 from tests.unit.support.unsafe_paths import WATCH
 
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_out_slow(items)
     for item in items:
         if "plays_command" in getattr(item, "fixturenames", ()):
-            assert PLAYS.search(item.path.read_text()), f"the stage `plays` does not find {item.nodeid}"
+            assert has_plays(item.path), f"the stage `plays` does not find {item.nodeid}"
             item.add_marker(pytest.mark.plays)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
+from harness import adhoc
+
 Facts = dict[str, Any]
 
 
@@ -25,22 +25,10 @@ def accept(arguments: Facts) -> Facts:
     """Run the module once, without a baseline."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line"),
-                *("-e", f"ansible_python_interpreter={sys.executable}", "-m", "rigwright.workstation.gpu_accept"),
-                *("-a", json.dumps({"python": sys.executable, "directory": folder, **arguments})),
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    text = done.stdout.partition(" => ")[2].partition("\n")[0]
-    if not text:
-        raise SystemExit(f"gpu_accept gave no result: {done.stdout}{done.stderr}")
-    found: Facts = json.loads(text)
-    return {"seconds": round(time.monotonic() - begun, 1), **short(found)}
+        answer = adhoc.ask("gpu_accept", {"python": sys.executable, "directory": folder, **arguments}, shown=False)
+    if not answer.result:
+        raise SystemExit(f"gpu_accept gave no result: {answer.output}")
+    return {"seconds": round(time.monotonic() - begun, 1), **short(answer.result)}
 
 
 def short(found: Facts) -> Facts:

@@ -11,6 +11,7 @@ No output has an address: the log of apprise has parts of them, and errors of th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import json
@@ -191,21 +192,17 @@ def serve_all(
     """
     lost = 0
     for name in sorted(sockets, key=lambda each: each != ROOTS):
-        datagrams = itertools.islice(received([sockets[name]]), BATCH)
+        datagrams = itertools.islice(received(sockets[name]), BATCH)
         lost += serve(receivers, datagrams, Limit(os.path.join(folder, f"{name}.json")), host, report)
     return lost
 
 
-def received(sockets: t.Sequence[socket.socket]) -> t.Iterator[bytes]:
+def received(listening: socket.socket) -> t.Iterator[bytes]:
     """Yield the datagrams that wait, and those that come while others are sent."""
-    for each in sockets:
-        each.setblocking(False)
-    waiting = list(sockets)
-    while waiting:
-        try:
-            yield waiting[0].recv(notify.LIMIT)
-        except BlockingIOError:
-            waiting.pop(0)
+    listening.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            yield listening.recv(notify.LIMIT)
 
 
 def report(line: str) -> None:

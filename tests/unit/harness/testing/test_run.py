@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from harness.sandbox.lab import NUMBER
 from harness.testing import run as testing
 from harness.testing import stages
-from harness.testing.stage import Log, Stage, StageFailed, Tally, tally_of_junit
+from harness.testing.stage import Log, Stage, StageFailed, Tally, kill_tree, tally_of_junit
 
 LANES = (NUMBER, NUMBER + 1)
 JUNIT = """\
@@ -219,12 +221,18 @@ def test_every_stage_has_a_name_of_its_own() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_command_that_hangs_is_killed_with_its_children(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.testing.stage.LIMIT_S", 2)
-    log = Log(tmp_path / "log", {})
-    with pytest.raises(StageFailed, match="did not end within 2 s"):
-        log.run("bash", "-c", "sleep 1000 & echo $!; wait")
-    sleep = int(log.path.read_text().splitlines()[-1])
-    state = Path(f"/proc/{sleep}/stat")
+def test_a_command_that_hangs_fails_its_stage(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.testing.stage.LIMIT_S", 0)
+    with pytest.raises(StageFailed, match="sleep did not end within 0 s"):
+        Log(tmp_path / "log", {}).run("sleep", "infinity")
+
+
+def test_a_process_is_killed_with_its_children():
+    command = ["bash", "-c", "sleep infinity & echo $!; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        sleep = Path("/proc", parent.stdout.readline().strip(), "stat")
+        kill_tree(parent.pid)
+    assert parent.returncode == -signal.SIGKILL
     # Killed, and maybe not yet collected by the init of this machine.
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
+    assert not sleep.exists() or sleep.read_text().rpartition(")")[2].split()[0] in "ZX"

@@ -78,7 +78,7 @@ def test_datagrams_of_all_sockets_are_received() -> None:
         pairs[0][0].send(b"one")
         pairs[1][0].send(b"two")
         pairs[1][0].send(b"three")
-        assert list(notifier.received([pair[1] for pair in pairs])) == [b"one", b"two", b"three"]
+        assert [each for pair in pairs for each in notifier.received(pair[1])] == [b"one", b"two", b"three"]
     finally:
         for each in (each for pair in pairs for each in pair):
             each.close()

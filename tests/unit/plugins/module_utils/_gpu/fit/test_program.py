@@ -11,17 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import program
 
-from tests.unit.support.gpu_fit import LLAMA
-
 CHECKOUT = Path(__file__).parents[6]
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    folder = tmp_path / "llama"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(LLAMA))
-    return folder / "config.json"
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str, str]:

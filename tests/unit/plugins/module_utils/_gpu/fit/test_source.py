@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 from tests.unit.support.gpu_fit import LLAMA
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    folder = tmp_path / "llama"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(LLAMA))
-    return folder / "config.json"
 
 
 def test_a_file_and_its_directory_are_the_same_model(config: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ def ask(
     *options: str,
     env: Mapping[str, str] | None = None,
     limit_s: float | None = None,
+    shown: bool = True,
 ) -> Answer:
-    """Run a module of the collection with this Python and an environment, within a time limit."""
+    """Run a module of the collection with this Python and an environment, within a time limit; show its output."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ansible", "adhoc", "localhost", "--one-line", *options),
@@ -49,7 +50,8 @@ def ask(
         check=False,
         timeout=limit_s,
     )
-    print(done.stdout, done.stderr)
+    if shown:
+        print(done.stdout, done.stderr)
     lines = done.stdout.partition(" => ")[2].splitlines()
     return Answer(done.returncode, done.stdout + done.stderr, json.loads(lines[0]) if lines else {})
 
@@ -57,5 +59,6 @@ def ask(
 def result_of(name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Run a module, which has to succeed, and return its result."""
     answer = ask(name, arguments)
-    assert answer.rc == 0, answer.output
+    if answer.rc != 0:
+        raise RuntimeError(answer.output)
     return answer.result
