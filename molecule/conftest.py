@@ -233,10 +233,23 @@ def all_refused(scenario: str, targets: list[Machine]) -> Callable[..., None]:
     return prove
 
 
+def place(item: pytest.Item) -> int:
+    """Return 0 for the first run, 1 for the role's own tests, 2 for the contract, which removes the role, and 3 for what follows it."""
+    if item.get_closest_marker("first"):
+        return 0
+    return 3 if item.get_closest_marker("after_contract") else 1 + ("shared" in item.path.parts)
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """End the tests when the first run has failed: nothing after it would say more."""
+    if call.excinfo and item.get_closest_marker("first"):
+        item.session.shouldfail = "the first run of the role failed"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort the contract after the role's own tests, except those marked otherwise: the contract removes the role at its end."""
+    """Sort the tests by `place`, and leave out those of states where the role has none."""
     leave_out_slow(items)
-    items.sort(key=lambda item: 2 if item.get_closest_marker("after_contract") else "shared" in item.path.parts)
+    items.sort(key=place)
     if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:
         of_states = [item for item in items if item.get_closest_marker("of_states")]
         items[:] = [item for item in items if item not in of_states]

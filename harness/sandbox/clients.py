@@ -6,14 +6,17 @@ assert laptop.ssh("owner@gateway", "true", password="wrong").rc != 0
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
-import secrets
+import json
+import select
 import shlex
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -23,14 +26,9 @@ from docker.utils.socket import frames_iter
 
 from harness.sandbox.lab import Host, Refusal
 
-# Docker gives what a program has said two seconds to arrive once the program has ended, and drops the rest: on a busy machine all of it.
-# So the shell says where it ends, and stays until the client sends a line. It also begins with a line: docker-py reads docker's
-# answer through a buffer, gives the socket below it, and loses what has come with the answer.
-UNTIL_HEARD = (
-    "read -r -t 60 || exit 125; "
-    'timeout "$1" bash -c "$2" < /dev/null; rc=$?; printf %s "$3"; printf %s "$3" >&2; read -r -t 60; exit $rc'
-)
-LAST = 4096  # bytes in which the mark of the end is looked for
+# The program of the agent comes as the first line, so that no list of processes has its text.
+LOADER = "import sys; exec(eval(sys.stdin.readline()))"
+PROGRAM = Path(__file__).with_name("host_agent.py").read_text()
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,68 @@ def pack(entries: dict[str, Entry]) -> bytes:
     return buffer.getvalue()
 
 
+class Agent:
+    """A process on a host that runs one command at a time (host_agent.py). It prints nothing before the first request.
+
+    docker-py reads docker's answer through a buffer and gives the socket below it: it would lose what has come with the answer.
+    """
+
+    def __init__(self, container: Container) -> None:
+        api: Any = container.client.api  # type: ignore[union-attr]
+        process = api.exec_create(container.id, ["python3", "-c", LOADER], stdin=True)["Id"]
+        self.connection = api.exec_start(process, socket=True)
+        self.frames = frames_iter(self.connection, tty=False)  # type: ignore[no-untyped-call]
+        self.send(f"{PROGRAM!r}\n")
+
+    def send(self, text: str) -> None:
+        self.connection._sock.sendall(text.encode())
+
+    def is_alive(self) -> bool:
+        """Return False after its host has stopped: there is nothing to read between two requests but the end."""
+        readable, _writable, _failed = select.select([self.connection], [], [], 0)
+        return not readable
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return the answer.
+
+        :raises ConnectionError: the host stopped before it answered.
+        """
+        self.send(f"{json.dumps(request)}\n")
+        printed: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+        for stream, chunk in self.frames:
+            printed[stream] += chunk
+            if printed[1].endswith(b"\n"):
+                answer: dict[str, Any] = json.loads(printed[1])
+                return answer
+        raise ConnectionError(f"the host stopped during `{request['command']}` {printed[2].decode(errors='replace')}")
+
+    def close(self) -> None:
+        self.connection._response.close()
+
+
+# Agents that wait for a request, by container. A thread takes one out for the time of a command.
+AGENTS: dict[str, list[Agent]] = {}
+
+
+@atexit.register
+def close_agents() -> None:
+    for waiting in AGENTS.values():
+        while waiting:
+            waiting.pop().close()
+
+
+def free_agent(container: Container) -> Agent:
+    """Take an agent of a host out of AGENTS, or start one."""
+    waiting = AGENTS.setdefault(str(container.id), [])
+    with contextlib.suppress(IndexError):  # another thread may take the last one
+        while True:
+            agent = waiting.pop()
+            if agent.is_alive():
+                return agent
+            agent.close()
+    return Agent(container)
+
+
 class Machine:
     """A sandbox host whose container exists."""
 
@@ -76,26 +136,16 @@ class Machine:
 
     def run(self, command: str, *, user: str = "root", seconds: float = 60) -> Done:
         """Run a shell command and wait for its end."""
-        api: Any = self.container.client.api  # type: ignore[union-attr]
-        mark = secrets.token_bytes(8).hex().encode()
-        arguments = ["bash", "-c", UNTIL_HEARD, "run", f"{seconds}", command, mark.decode()]
-        started = api.exec_create(self.container.id, arguments, stdin=True, user=user)["Id"]
-        connection = api.exec_start(started, socket=True)
-        connection._sock.sendall(b"\n")
-        output, heard = {1: bytearray(), 2: bytearray()}, False
-        for stream, words_of_stream in frames_iter(connection, tty=False):  # type: ignore[no-untyped-call]
-            output[stream] += words_of_stream
-            heard = all(mark in text[-LAST:] for text in output.values())
-            if heard:
-                connection._sock.sendall(b"\n")
-                break
-        while (ended := api.exec_inspect(started))["Running"]:
-            time.sleep(0.01)
-        connection._response.close()
-        if not heard and ended["ExitCode"] == 0:
-            raise AssertionError(f"{self.host.name}: docker has lost the output of `{command}`")
-        stdout, stderr = (bytes(text).replace(mark, b"").decode(errors="replace") for text in output.values())
-        return Done(ended["ExitCode"], stdout, stderr)
+        agent = free_agent(self.container)
+        try:
+            answer = agent.ask({"command": command, "user": user, "seconds": seconds})
+        except BaseException:
+            agent.close()
+            raise
+        AGENTS[str(self.container.id)].append(agent)
+        if "error" in answer:
+            raise AssertionError(f"{self.host.name}: `{command}` as {user}: {answer['error']}")
+        return Done(answer["rc"], answer["stdout"], answer["stderr"])
 
     def must(self, command: str, *, user: str = "root", seconds: float = 60) -> str:
         """Run a command that has to succeed, and return its output."""

@@ -1,19 +1,14 @@
-"""What a role can have changed on a host, in a form that two moments can be compared by.
-
-python -m harness.sandbox.fingerprint save molecule      remember the targets of the lab as they are
-python -m harness.sandbox.fingerprint compare molecule   fail when they are not as they were remembered
-"""
+"""What a role can have changed on a host, in a form that two moments can be compared by."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from harness.sandbox import engine, lab
 from harness.sandbox.clients import Machine
-from harness.sandbox.lab import STATE, Refusal
+from harness.sandbox.lab import STATE
 
 # By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit that it runs, and
 # its packages. Links below /etc show which units are enabled.
@@ -153,29 +148,17 @@ def service_starts(machine: Machine) -> dict[str, str]:
     return {unit["Id"]: unit["ExecMainStartTimestampMonotonic"] for unit in units if not unit["Id"].startswith("user")}
 
 
-def of_targets(name: str) -> dict[str, State]:
-    """Return the state of every target of a lab."""
-    client = engine.connect()
-    machines = [Machine(client, host) for host in lab.read(name).group("targets")]
-    with ThreadPoolExecutor() as pool:
-        return dict(zip((machine.host.name for machine in machines), pool.map(of, machines), strict=True))
+def remember(name: str, machines: Sequence[Machine]) -> dict[str, State]:
+    """Return the fresh state of these machines of a lab, taken at the first call after the lab was made."""
+    file = STATE / f"{name}.fingerprint.json"
+    if not file.exists():
+        with ThreadPoolExecutor() as pool:
+            states = dict(zip((machine.host.name for machine in machines), pool.map(of, machines), strict=True))
+        file.write_text(json.dumps(states))
+    return remembered(name)
 
 
 def remembered(name: str) -> dict[str, State]:
-    """Return the state of the targets of a lab that `save` wrote."""
+    """Return the states that `remember` has kept."""
     states: dict[str, State] = json.loads((STATE / f"{name}.fingerprint.json").read_text())
     return states
-
-
-def main(action: str, name: str) -> None:
-    now = of_targets(name)
-    if action == "save":
-        (STATE / f"{name}.fingerprint.json").write_text(json.dumps(now))
-        return
-    changes = {host: difference(before, now[host]) for host, before in remembered(name).items()}
-    if any(changes.values()):
-        raise Refusal("\n".join(f"{host}: {line}" for host, lines in changes.items() for line in lines))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

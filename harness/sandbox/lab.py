@@ -70,7 +70,7 @@ class Host:
 class Lab:
     """The hosts of one inventory, and what the depot has to serve them: versions of frp, and names of harness/depot/content.py.
 
-    `loop_devices`: the hosts can mount file systems in files.
+    `loop_devices`: the hosts can mount file systems in files. `keeps_bytecode`: Ansible's modules are compiled once (bytecode.py).
     """
 
     name: str
@@ -79,6 +79,7 @@ class Lab:
     hosts: tuple[Host, ...]
     serves: tuple[str, ...] = ()
     loop_devices: bool = False
+    keeps_bytecode: bool = False
 
     def host(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)
@@ -130,6 +131,7 @@ def parse(inventory: Path, listing: dict[str, Any]) -> Lab:
         hosts=hosts,
         serves=tuple(shared.get("sandbox_serves", ())),
         loop_devices=shared.get("sandbox_loop_devices", False),
+        keeps_bytecode=shared.get("sandbox_keep_bytecode", False),
     )
 
 

@@ -22,7 +22,7 @@ import docker.errors
 from harness.depot import content
 from harness.depot import lifecycle as depot
 from harness.progress import say, step
-from harness.sandbox import engine, images, lab
+from harness.sandbox import bytecode, engine, images, lab
 from harness.sandbox.clients import Entry, Machine
 from harness.sandbox.engine import NETWORK, wait_for
 from harness.sandbox.lab import DEPOT, STATE, Host, Lab, Refusal
@@ -146,13 +146,16 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         stop_signal="SIGRTMIN+3",
         # Without SYS_BOOT, the init of a container ends at a reboot, and docker starts it again, with /run empty.
         restart_policy={"Name": "always"},
-        volumes={str(COMPILER_CACHE): {"bind": "/var/cache/ccache", "mode": "rw"}},
+        volumes={
+            str(COMPILER_CACHE): {"bind": "/var/cache/ccache", "mode": "rw"},
+            **(bytecode.volume() if wanted.keeps_bytecode else {}),
+        },
         network=NETWORK,
         networking_config={NETWORK: client.api.create_endpoint_config(ipv4_address=str(host.address))},
         extra_hosts={"depot": str(DEPOT)} | {other.name: str(other.address) for other in wanted.hosts},
     )
     machine = Machine(client, host)
-    machine.put(first_files())
+    machine.put(first_files(wanted))
     try:
         container.start()
     except docker.errors.APIError as error:
@@ -172,7 +175,7 @@ def loop_device_rules() -> list[str]:
     return [*LOOP_DEVICE_RULES, *(f"b {number} rwm" for number in numbers if number not in theirs)]
 
 
-def first_files() -> dict[str, Entry]:
+def first_files(wanted: Lab) -> dict[str, Entry]:
     """Return the files that a host gets before it starts."""
     proxy = f"""\
 // The depot caches packages; what it serves itself is fetched without this detour.
@@ -183,6 +186,7 @@ Acquire::http::Proxy::{DEPOT} "DIRECT";
         "/home/owner/.ssh": Entry(None, mode=0o700, owner=OWNER),
         "/home/owner/.ssh/authorized_keys": Entry(KEY.with_suffix(".pub").read_bytes(), mode=0o600, owner=OWNER),
         "/etc/apt/apt.conf.d/90sandbox": Entry(proxy.encode()),
+        **({path: Entry(text.encode()) for path, text in bytecode.FILES.items()} if wanted.keeps_bytecode else {}),
     }
 
 

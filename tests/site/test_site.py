@@ -19,7 +19,7 @@ import pytest
 
 from harness import demo
 from harness.bench import site as bench
-from harness.sandbox import browser, lab
+from harness.sandbox import browser, clients, lab
 from harness.sandbox import lifecycle as sandbox
 from harness.sandbox.clients import Done, Entry, Machine
 from harness.sandbox.lab import ROOT
@@ -190,6 +190,7 @@ def test_output_of_a_short_program_reaches_a_slow_client(machine, monkeypatch):
         return answer(self)
 
     monkeypatch.setattr(http.client.HTTPConnection, "getresponse", late)
+    clients.close_agents()
     done = machine("laptop").run("echo words; echo errors >&2; exit 3")
     assert done == Done(3, "words\n", "errors\n")
 

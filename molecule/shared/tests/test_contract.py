@@ -1,4 +1,4 @@
-"""The contract that every role is held to on real hosts. That check mode changes nothing on a fresh host, converge.yml sees to.
+"""The contract that every role is held to on real hosts, after its first run (test_first_run.py) and its own tests.
 
 It stands for molecule's step `idempotence` as well, which compares less.
 """
