@@ -173,6 +173,12 @@ def applied(apply: Callable[..., Result], scenario: str) -> Callable[..., Result
 
 
 @pytest.fixture(scope="session")
+def first_run(applied: Callable[..., Result]) -> Result:
+    """Apply the role to the fresh hosts, once, and return the result."""
+    return applied()
+
+
+@pytest.fixture(scope="session")
 def verified(apply: Callable[..., Result]) -> Callable[..., dict[str, dict[str, str]]]:
     """Run tasks/verify.yml of the role, as `playbooks/verify.yml` does, and return the findings: `{host: {id: status}}`."""
 

@@ -88,6 +88,7 @@ def announced_changes(
     return prove
 
 
+@pytest.mark.of_states
 @pytest.mark.both_releases
 def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[Machine], scenario: str) -> None:
     # The role's own tests may have left something to do, once.
@@ -104,6 +105,7 @@ def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[M
         assert second.hosts[target.host.name]["roles"][scenario]["module_runs"] <= MODULE_RUNS
 
 
+@pytest.mark.of_states
 def test_check_mode_finds_nothing_to_change_after_a_run(life: Life, targets: list[Machine]) -> None:
     life.given("present", targets)
     assert set(life.run("present", check=True).changed().values()) == {0}

@@ -20,5 +20,5 @@ def test_check_mode_changes_nothing_on_a_fresh_host(applied: Callable[..., Any],
         assert fingerprint.difference(fresh[target.host.name], fingerprint.of(target)) == []
 
 
-def test_the_first_run_succeeds(applied: Callable[..., Any]) -> None:
-    applied()
+def test_the_first_run_succeeds(first_run: Any, targets: list[Machine]) -> None:
+    assert set(first_run.hosts) == {target.host.name for target in targets}

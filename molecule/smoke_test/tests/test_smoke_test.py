@@ -30,6 +30,7 @@ FIGURES = re.compile(
 )
 DEBIAN = {"name": "debian", "python": "/usr/bin/python3"}
 ONLY = {"smoke_test_environments": [], "smoke_test_images": []}
+MODULE_RUNS = 2
 PROVE = {"apply_tasks_from": "verify"}
 
 
@@ -46,14 +47,6 @@ def nothing_left(targets: list[Machine]) -> Iterator[None]:
         assert target.must("docker ps --all --quiet") == ""
         assert target.run("pgrep --full -- '[-]I -B - --device|^sleep 454545'").stdout == ""
         assert target.must("find /tmp /var/tmp -user nobody") == ""
-
-
-@pytest.fixture(scope="module")
-def trained(apply: Apply) -> Any:
-    """Apply the role with the variables of the scenario."""
-    result = apply()
-    assert result.rc == 0, result.output
-    return result
 
 
 @pytest.fixture
@@ -79,9 +72,9 @@ def failed(apply: Apply, machine: Callable[[str], Machine]) -> Callable[..., dic
 # --- Success ---
 
 
-def test_the_network_is_trained_everywhere(trained: Any) -> None:
-    assert trained.findings("debian12") == {"smoke_test.image.digits": "pass", "smoke_test.gpus": "skip"}
-    assert trained.findings("debian13") == {
+def test_the_network_is_trained_everywhere(first_run: Any) -> None:
+    assert first_run.findings("debian12") == {"smoke_test.image.digits": "pass", "smoke_test.gpus": "skip"}
+    assert first_run.findings("debian13") == {
         "smoke_test.environment.debian": "pass",
         "smoke_test.environment.torch": "pass",
         "smoke_test.image.digits": "pass",
@@ -89,11 +82,11 @@ def test_the_network_is_trained_everywhere(trained: Any) -> None:
     }
 
 
-def test_figures_are_plausible(trained: Any, machine: Callable[[str], Machine]) -> None:
+def test_figures_are_plausible(first_run: Any, machine: Callable[[str], Machine]) -> None:
     version = machine("debian13").must("dpkg-query --show --showformat '${Version}' python3-torch")
     accuracies = set()
     for host in ("debian12", "debian13"):
-        for finding in findings_of(trained, host).values():
+        for finding in findings_of(first_run, host).values():
             if figures := FIGURES.search(finding["evidence"]):
                 torch, accuracy, seconds, mebibytes = figures.groups()
                 assert version.startswith(torch.split("+")[0])
@@ -105,8 +98,12 @@ def test_figures_are_plausible(trained: Any, machine: Callable[[str], Machine]) 
     assert len(accuracies) == 1
 
 
-def test_a_run_changes_nothing(trained: Any) -> None:
-    assert set(trained.changed().values()) == {0}
+def test_a_run_changes_nothing(first_run: Any, targets: list[Machine]) -> None:
+    assert set(first_run.changed().values()) == {0}
+    fresh = fingerprint.remembered("molecule")
+    for target in targets:
+        assert fingerprint.difference(fresh[target.host.name], fingerprint.of(target)) == []
+        assert first_run.hosts[target.host.name]["roles"]["smoke_test"]["module_runs"] <= MODULE_RUNS
 
 
 def test_container_runs_as_nobody_without_a_network(apply: Apply, machine: Callable[[str], Machine]) -> None:

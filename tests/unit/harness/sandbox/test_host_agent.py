@@ -14,6 +14,7 @@ import pytest
 from harness.sandbox import clients, host_agent
 
 Run = Callable[..., dict[str, Any]]
+Ask = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
@@ -46,14 +47,35 @@ def test_streams_can_be_opened_by_name(run: Run) -> None:
     assert run("echo out > /dev/stdout; echo err > /dev/stderr") == {"rc": 0, "stdout": "out\n", "stderr": "err\n"}
 
 
-def test_requests_are_answered_in_their_order() -> None:
-    requests = [{"command": f"echo {number}; pwd", "user": getpass.getuser(), "seconds": 30} for number in range(3)] + [
-        {"command": "true", "user": "no-such-user", "seconds": 30}
+@pytest.fixture
+def ask() -> Ask:
+    """Start the agent as a host does, and send it commands as a user."""
+
+    def ask(*commands: str, user: str = getpass.getuser()) -> list[dict[str, Any]]:
+        requests = [json.dumps({"command": command, "user": user, "seconds": 30}) for command in commands]
+        sent = "".join(f"{line}\n" for line in [repr(clients.PROGRAM), *requests])
+        command = [sys.executable, "-c", clients.LOADER]
+        done = subprocess.run(command, input=sent, capture_output=True, text=True, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return ask
+
+
+def test_requests_are_answered_in_their_order(ask: Ask) -> None:
+    answers = ask("echo first; pwd", "echo second; exit 3")
+    assert answers == [
+        {"rc": 0, "stdout": "first\n/\n", "stderr": ""},
+        {"rc": 3, "stdout": "second\n", "stderr": ""},
     ]
-    sent = "".join(f"{line}\n" for line in [repr(clients.PROGRAM), *map(json.dumps, requests)])
-    done = subprocess.run(
-        [sys.executable, "-c", clients.LOADER], input=sent, capture_output=True, text=True, check=True
-    )
-    *answers, refused = map(json.loads, done.stdout.splitlines())
-    assert [answer["stdout"] for answer in answers] == ["0\n/\n", "1\n/\n", "2\n/\n"]
+
+
+def test_an_unknown_user_is_refused(ask: Ask) -> None:
+    refused, second = ask("true", "true", user="no-such-user")
     assert "no-such-user" in refused["error"]
+    assert "no-such-user" in second["error"]
+
+
+def test_a_test_that_kills_every_python_does_not_end_it(ask: Ask) -> None:
+    # `timeout` is the parent of the shell, and the agent is its parent.
+    (answer,) = ask("cat /proc/$(ps -o ppid= -p $PPID | tr -d ' ')/comm")
+    assert answer["stdout"] == f"{host_agent.NAME}\n"
