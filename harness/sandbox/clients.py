@@ -86,16 +86,18 @@ class Agent:
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer.
 
-        :raises ConnectionError: the host stopped before it answered.
+        :raises ConnectionError: the host stopped before it answered, or docker could not start the agent on a host that stops.
         """
         self.send(f"{json.dumps(request)}\n")
         printed: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
         for stream, chunk in self.frames:
             printed[stream] += chunk
             if printed[1].endswith(b"\n"):
-                answer: dict[str, Any] = json.loads(printed[1])
-                return answer
-        raise ConnectionError(f"the host stopped during `{request['command']}` {printed[2].decode(errors='replace')}")
+                with contextlib.suppress(ValueError):  # a message of docker
+                    answer: dict[str, Any] = json.loads(printed[1])
+                    return answer
+        text = b"".join(printed.values()).decode(errors="replace")
+        raise ConnectionError(f"the host stopped during `{request['command']}` {text}")
 
     def close(self) -> None:
         self.connection._response.close()
