@@ -324,6 +324,7 @@ def test_a_package_that_dpkg_was_killed_over_is_finished(applied: Apply, targets
 # --- Without the role ---
 
 
+@pytest.mark.after_contract("no driver, which the contract would have to install once more")
 @pytest.mark.both_releases
 def test_absent_brings_nouveau_back(apply: Apply, targets: list[Machine]) -> None:
     output = apply(variables={"nvidia_driver_state": "absent"})
