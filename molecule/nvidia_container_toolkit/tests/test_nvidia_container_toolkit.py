@@ -15,7 +15,8 @@ import pytest
 
 from harness.depot import container_toolkit
 from harness.fakes import gpu_host as fake_gpu_host
-from harness.sandbox import fingerprint, lab
+from harness.fakes.gpu_hosts import state
+from harness.sandbox import engine, fingerprint, lab
 from harness.sandbox.clients import Entry, Machine, kept
 
 Apply = Callable[..., Any]
@@ -29,6 +30,8 @@ PACKAGES = (
 SPEC = "/var/run/cdi/nvidia.yaml"
 DAEMON_JSON = "/etc/docker/daemon.json"
 SOURCES = "/etc/apt/sources.list.d"
+VARIABLES = str(lab.ROOT / "molecule/nvidia_container_toolkit/vars.yml")
+NO_INSTANCE = 2**32 - 1  # NVML's number for it
 
 # An image of the host's own programs: nothing is downloaded, and nvidia-smi is not in it.
 IMAGE = r"""
@@ -96,8 +99,7 @@ def applied(applied: Apply) -> Apply:
 
     def run(role: str = "nvidia_container_toolkit", hosts: str = "targets", **variables: Any) -> Any:
         named = {f"nvidia_container_toolkit_{name}": value for name, value in variables.items()}
-        scenario_vars = str(lab.ROOT / "molecule/nvidia_container_toolkit/vars.yml")
-        return applied({"scenario_vars": scenario_vars, **named}, role=role, hosts=hosts)
+        return applied({"scenario_vars": VARIABLES, **named}, role=role, hosts=hosts)
 
     return run
 
@@ -128,6 +130,32 @@ def test_container_without_a_request_gets_no_gpu(target: Machine) -> None:
 
 def test_missing_gpu_is_an_error(target: Machine) -> None:
     assert target.run(f"docker run --rm {with_gpu(target, '7')} local ls /dev").rc != 0
+
+
+# --- gpu_usage and a container ---
+
+
+def test_gpu_usage_knows_the_user_of_a_container(
+    apply: Apply, containers: Callable[..., None], targets: list[Machine]
+) -> None:
+    target = targets[0]
+    settings = {"scenario_vars": VARIABLES, "gpu_usage_index_url": f"http://{lab.DEPOT}/simple/"}
+    result = apply("gpu_usage", target.host.name, {**settings, "gpu_usage_interval_s": 5})
+    assert result.rc == 0, result.output
+    containers(target, "train", f"--label rigwright.user=owner {with_gpu(target, '0')}")
+    pid = int(target.must("docker inspect --format '{{.State.Pid}}' train"))
+    target.put(state(**{f"gpu__0__process__{pid}": f"compute {2 << 30} {NO_INSTANCE} {NO_INSTANCE} sleep"}))
+
+    def owner() -> tuple[str, str, str] | None:
+        done = target.run("gpu-who --json", user="nobody")
+        gpus = json.loads(done.stdout)["gpus"] if done.rc == 0 else []
+        rows = [row for gpu in gpus for row in gpu["processes"] if row["pid"] == pid and row["user"]]
+        return (rows[0]["user"], rows[0]["kind"], rows[0]["name"]) if rows else None
+
+    assert engine.wait_for(owner, "the user of the container") == ("owner", "container", "train")
+    target.put(state())
+    result = apply("gpu_usage", target.host.name, {**settings, "gpu_usage_state": "absent"})
+    assert result.rc == 0, result.output
 
 
 # --- They keep them ---
