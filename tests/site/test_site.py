@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import os
@@ -47,6 +48,7 @@ class Run:
 def machine() -> Iterator[Callable[[str], Machine]]:
     """Start fresh hosts of the demo, and remove them in the end."""
     demo.down(with_images=False)
+    sandbox.up(dataclasses.replace(lab.read("demo"), keeps_bytecode=True))
     yield demo.hosts().__getitem__
     demo.down(with_images=False)
 
