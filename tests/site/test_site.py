@@ -211,6 +211,7 @@ def test_pages_of_the_demo_open_in_a_browser(machine):
     laptop = machine("laptop")
     demo.write_pages(machine("workstation"))
     laptop.must(f"{demo.INSTALL} {' '.join(browser.PACKAGES)}", seconds=300)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
     for page in (demo.REPORT_PAGE, demo.STATUS_PAGE):
         visited = browser.visit(laptop, page.read_text())
         (OUTPUT / page.with_suffix(".png").name).write_bytes(visited.picture)
