@@ -180,7 +180,7 @@ cards:
       description: The largest batch whose whole interval fits. 0 where not even one fits.
       type: int
     rate:
-      description: Images or tokens a second.
+      description: Images or tokens a second; whole sequences where an entry point takes them.
       type: float
     rate_low:
       description: The lower end of its interval.
