@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import LIMITS, Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -33,9 +33,16 @@ def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
         )
     found: dict[str, float] = {}
     for name, test in _TESTS.items():
-        value = tests.get(test, {}).get("value") if isinstance(tests.get(test, {}), dict) else None
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-            found[name] = float(value)
+        row = tests.get(test)
+        value = row.get("value") if isinstance(row, dict) else None
+        if value is None:
+            continue
+        # A comparison with NaN is never true. No card has a millionth of these rates, or a million times as much.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-2 <= value <= 1e6:
+            raise Refusal(
+                f"`baseline`: the value of {test} is {wording.short(value)}: measure the card with gpu_accept again"
+            )
+        found[name] = float(value)
     rates = speed.Rates(**{**card.rates()._asdict(), **found})
     return rates._replace(basis="baseline" if {"bf16", "copy"} <= set(found) else "sheet")
 
