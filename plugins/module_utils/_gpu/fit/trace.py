@@ -128,15 +128,19 @@ def main(arguments: list[str]) -> int:
     """Trace, and return the exit status."""
     result = os.dup(1)
     os.dup2(2, 1)
+
+    def report(found: dict[str, t.Any]) -> None:
+        os.write(result, json.dumps(found).encode() + b"\n")
+
     try:
         torch: t.Any = importlib.import_module("torch")
-        found = {"torch": torch.__version__, **trace(torch, json.loads(arguments[0]))}
+        report({"torch": torch.__version__, **trace(torch, json.loads(arguments[0]))})
     except ModuleNotFoundError as error:
-        found = {"failed": "no_torch" if error.name == "torch" else "entry", "message": str(error)}
+        report({"failed": "no_torch" if error.name == "torch" else "entry", "message": str(error)})
     # Whatever the code of a user raises, an exit included, is its result: the caller shows it.
-    except BaseException as error:  # noqa: BLE001
-        found = {"failed": "entry", "message": f"{type(error).__name__}: {error}".strip(": ")[:500]}
-    os.write(result, json.dumps(found).encode() + b"\n")
+    except BaseException as error:
+        report({"failed": "entry", "message": f"{type(error).__name__}: {error}".strip(": ")[:500]})
+        raise
     return 0
 
 
