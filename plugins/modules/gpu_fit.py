@@ -44,7 +44,7 @@ options:
     choices: [train, lora, qlora, infer]
     default: train
   batch:
-    description: Images or sequences of one step on one GPU.
+    description: Images or sequences of one step - of each GPU, and of all with V(tensor).
     type: int
     default: 1
   sequence:
@@ -71,7 +71,7 @@ options:
     type: bool
     default: false
   lora_rank:
-    description: Rank of the adapters.
+    description: Rank of the adapters. Other tasks refuse another value than the default.
     type: int
     default: 16
   lora_targets:
@@ -195,7 +195,7 @@ cards:
       description: Seconds of a step, or of all new tokens.
       type: float
     joules:
-      description: Energy of the same.
+      description: Energy of the same, of all GPUs.
       type: float
     decides:
       description: V(matrix units), V(bandwidth), or the V(host) that starts the kernels.

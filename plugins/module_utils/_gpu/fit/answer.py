@@ -31,6 +31,9 @@ def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
         raise Refusal(
             "`baseline` is no baseline of gpu_accept (`tests` is missing): give /var/lib/rigwright_gpu_accept/<uuid>.json"
         )
+    name = baseline.get("name")
+    if isinstance(name, str) and not card.is_called(name):
+        raise Refusal(f"`baseline` is of {wording.name(name)}, and not of {card.name}: name its card with `card`")
     found: dict[str, float] = {}
     for name, test in _TESTS.items():
         row = tests.get(test)

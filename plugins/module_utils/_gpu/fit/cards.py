@@ -41,6 +41,10 @@ class Card(t.NamedTuple):
             self.capability, self.brand, self.multiprocessors, self.clock_mhz, dtype, f"NVIDIA {self.name}"
         )
 
+    def is_called(self, name: str) -> bool:
+        """Return whether NVML may call this card so: cards of one name differ in their memory."""
+        return _plain(self.name).startswith(_plain(name)) or BY_NAME.get(_plain(name)) == self
+
     @property
     def bytes(self) -> int:
         """Return the memory that programs can use."""

@@ -122,7 +122,7 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
             raise Refusal("`model` is missing: give a config.json, a name of torchvision, or FILE.py:FUNCTION")
         job = {field: getattr(chosen, field) for field in _JOB}
         return {"jobs": [fit.estimate(job, cards, baseline)]}
-    for option in (*_JOB, "baseline"):
+    for option in (*_JOB, "baseline", "python"):
         if getattr(chosen, option) != parser().get_default(option):
             raise Refusal(f"`{option}` is of one job: write it into the file of `compare`, or remove it")
     requests = _requests(compare.jobs(source.read_json(chosen.compare, "jobs")))

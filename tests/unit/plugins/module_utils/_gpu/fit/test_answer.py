@@ -69,6 +69,16 @@ def test_a_rate_that_no_card_has_is_refused(value: Any) -> None:
         answer.measured_rates(H100, {"tests": {"copy": {"value": value}}})
 
 
+def test_a_baseline_of_another_card_is_refused() -> None:
+    with pytest.raises(Refusal, match="`baseline` is of NVIDIA L4, and not of H100 SXM5 80 GB: name its card"):
+        answer.measured_rates(H100, {"name": "NVIDIA L4", "tests": {}})
+    for card, name in (
+        (H100, "NVIDIA H100 80GB HBM3"),
+        (cards.find("RTX 4060 Ti 16 GB"), "NVIDIA GeForce RTX 4060 Ti"),
+    ):
+        assert answer.measured_rates(card, {"name": name, "tests": {}}) == card.rates()
+
+
 def test_a_rate_that_was_not_measured_is_that_of_the_sheet() -> None:
     for tests in ({}, {"copy": None}, {"copy": {"value": None}}):
         assert answer.measured_rates(H100, {"tests": tests}) == H100.rates()

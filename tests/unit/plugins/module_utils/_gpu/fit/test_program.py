@@ -73,6 +73,7 @@ def test_compare_writes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (("resnet50", "--by", "watt"), "`by` ranks cards: give `compare`"),
         (("resnet50", "--compare", "jobs.json"), "`model` is of one job"),
         (("--compare", "jobs.json", "--batch", "8"), "`batch` is of one job"),
+        (("--compare", "jobs.json", "--python", "python3"), "`python` is of one job"),
         (("--compare", "/does/not\n/exist"), "`jobs`: /does/not /exist cannot be read"),
         (("model.py:build",), "`python` is missing"),
         (("model.py:build", "--task", "lora"), "`task`: a traced model"),
