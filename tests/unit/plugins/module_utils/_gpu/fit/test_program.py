@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,18 @@ def test_the_script_runs_from_the_checkout() -> None:
     assert "--compare" in done.stdout
 
 
+def test_the_script_imports_nothing_from_the_current_directory(tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text("raise SystemExit('imported')\n")
+    done = subprocess.run(
+        [CHECKOUT / "script/gpu-fit", "resnet18", "--card", "L4"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def compared(capsys: pytest.CaptureFixture[str], folder: Path, jobs: Any, *arguments: Any) -> tuple[int, str, str]:
     (folder / "jobs.json").write_text(json.dumps(jobs))
     return shown(capsys, "--compare", folder / "jobs.json", *arguments)
@@ -152,9 +165,9 @@ def test_output_that_nobody_takes(shell: str, status: int, message: str) -> None
     assert (done.returncode, done.stderr) == (status, message)
 
 
-def test_a_terminal_without_unicode(tmp_path: Path) -> None:
-    (tmp_path / "jobs.json").write_text('[{"model": "resnet18", "name": "\u00e9"}]')
-    line = [str(CHECKOUT / "script/gpu-fit"), "--compare", str(tmp_path / "jobs.json"), "--card", "L4"]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
-    assert (done.returncode, done.stderr) == (0, "") and "\\xe9: " in done.stdout
+def test_a_terminal_without_unicode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jobs.json").write_text('[{"model": "resnet18", "name": "\\u00e9"}]')
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, "ascii"))
+    assert program.main(["--compare", str(tmp_path / "jobs.json"), "--card", "L4"]) == 0
+    assert b"\n\\xe9: " in output.getvalue()
