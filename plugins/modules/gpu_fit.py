@@ -259,7 +259,7 @@ def main() -> None:
     fit = run.Fit(params["python"] or "", params["user"])
     try:
         if params["cards"]:
-            result = fit.estimate(job, [cards.find(name) for name in params["cards"]])
+            result = fit.estimate(job, list(dict.fromkeys(cards.find(name) for name in params["cards"])))
         else:
             respawn_where_possible()
             result = fit.on_host(job, host.read_cards(params["directory"]))

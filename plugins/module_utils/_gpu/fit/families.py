@@ -326,6 +326,13 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
     for field in _SWITCHES:
         if not isinstance(given.get(field, False), bool):
             raise Refusal(f"`model`: its {field} is {wording.short(given[field])}: give true or false")
+    # Logits are a large part of the memory, and another class has another head.
+    classes = given.get("architectures") or list(family.heads)
+    if not isinstance(classes, list) or not all(str(each).endswith(family.heads) for each in classes):
+        raise Refusal(
+            f"`model`: architectures is {wording.short(classes)}, and the head of {' or '.join(family.heads)} is known: "
+            "remove the field to estimate that, or give a Python entry point, which is traced"
+        )
     unknown = [
         field
         for field in given
@@ -339,11 +346,8 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
                 f"`model`: the field {wording.name(field)} may change the shape, and {name} is not known to have it: "
                 "remove it if it has no effect, or give a Python entry point, which is traced"
             )
-    # Another activation saves other tensors, and another class has another head.
+    # Another activation saves other tensors.
     unknown += [field for field in _ACTIVATIONS if given.get(field, family.activation) != family.activation]
-    classes = given.get("architectures") or [family.heads[0]]
-    if not isinstance(classes, list) or not all(str(each).endswith(family.heads) for each in classes):
-        unknown.append("architectures")
     return tuple(sorted(unknown))
 
 

@@ -227,12 +227,11 @@ def test_fields_without_effect_change_nothing(fields: dict[str, Any]) -> None:
     ("config", "field"),
     [
         ({**LLAMA, "hidden_act": "relu"}, "hidden_act"),
-        ({**LLAMA, "architectures": ["LlamaForSequenceClassification"]}, "architectures"),
-        ({**LLAMA, "architectures": "LlamaForCausalLM"}, "architectures"),
+        ({**GEMMA, "hidden_activation": "silu"}, "hidden_activation"),
         ({**BERT, "output_attentions": True}, "output_attentions"),
     ],
 )
-def test_another_class_or_activation_widens(config: dict[str, Any], field: str) -> None:
+def test_another_activation_or_output_widens(config: dict[str, Any], field: str) -> None:
     assert families.read(config).unknown == (field,)
 
 
@@ -246,6 +245,12 @@ def test_another_class_or_activation_widens(config: dict[str, Any], field: str) 
         ({**BERT, "position_embedding_type": "relative_key"}, "another shape of bert"),
         ({**GEMMA, "use_bidirectional_attention": True}, "another shape of gemma3_text"),
         ({**GEMMA, "final_logit_softcapping": 30.0}, "another shape of gemma3_text"),
+        (
+            {**LLAMA, "architectures": ["LlamaForSequenceClassification"]},
+            "the head of ForCausalLM is known: remove the field",
+        ),
+        ({**LLAMA, "architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM'"),
+        ({**BERT, "architectures": ["BertModel"]}, "the head of ForMaskedLM or ForPreTraining is known"),
         ({**LLAMA, "tie_word_embeddings": "false"}, "tie_word_embeddings is 'false': give true or false"),
         ({**QWEN, "use_sliding_window": "false"}, "use_sliding_window is 'false': give true or false"),
         ({**LLAMA, "intermediate_size": None}, "has no intermediate_size"),
