@@ -270,14 +270,9 @@ def read(config: t.Any) -> Model:
                 f"`model`: its width {sizes['width']} is no multiple of its {sizes['heads']} heads: give `head_dim`"
             )
         sizes["head_dim"] = sizes["width"] // sizes["heads"]
-    for parts, whole_one, kind in (
-        ("kv_heads", "heads", "key and value heads"),
-        ("patch", "image", "pixels of a patch"),
-    ):
-        if parts in sizes and sizes[whole_one] % sizes[parts]:
-            raise Refusal(
-                f"`model`: {whole_one} of {sizes[whole_one]} are no multiple of {sizes[parts]} {kind}: correct it"
-            )
+    for part, total, kind in (("kv_heads", "heads", "key and value heads"), ("patch", "image", "pixels of a patch")):
+        if part in sizes and sizes[total] % sizes[part]:
+            raise Refusal(f"`model`: {sizes[total]} ({total}) is no multiple of {sizes[part]} ({kind}): correct it")
     if sizes.get("active", 1) > sizes.get("experts", 1):
         raise Refusal(
             f"`model`: a token has {sizes['active']} of {sizes['experts']} experts: correct num_experts_per_tok"
