@@ -17,6 +17,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 BY = ("speed", "money", "watt", "memory")
 # The card that the others' speed is a multiple of.
 REFERENCE = "RTX 3090"
+# Jobs of a mix: a hundred take some seconds.
+JOBS = 100
 # Runs of a job in a mix.
 LEAST, MOST = 0.000_001, 1_000_000_000
 
@@ -52,6 +54,8 @@ def jobs(given: t.Any) -> list[dict[str, t.Any]]:
     rows = given.get("jobs") if isinstance(given, dict) else given
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise Refusal("`jobs`: the file has no list of jobs: give a list of mappings with `model`, `task`, `batch` ...")
+    if len(rows) > JOBS:
+        raise Refusal(f"`jobs`: the file has {len(rows)} jobs: give at most {JOBS}, with `count` for what is alike")
     return rows
 
 

@@ -74,6 +74,12 @@ def test_a_file_without_jobs_is_refused(jobs: Any) -> None:
         compare.jobs(jobs)
 
 
+def test_a_file_of_more_jobs_than_anyone_has_is_refused() -> None:
+    assert len(compare.jobs([{}] * 100)) == 100
+    with pytest.raises(Refusal, match="101 jobs: give at most 100, with `count`"):
+        compare.jobs([{}] * 101)
+
+
 @pytest.mark.parametrize("count", [0, -1, 5e-324, float("nan"), float("inf"), 1e308, True, "2"])
 def test_a_count_that_is_none_is_refused(count: object) -> None:
     with pytest.raises(Refusal, match="`count` of a job is .*: give a number above 0"):
