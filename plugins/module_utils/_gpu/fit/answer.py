@@ -110,6 +110,8 @@ def needs(request: Request, amount: memory.Memory, basis: str) -> Answer:
     notes = []
     if model and model.unknown:
         notes.append(f"unknown fields widen the interval: {', '.join(model.unknown)}")
+    if request.gpus > 1:
+        notes.append(f"memory is that of each of the {request.gpus} GPUs")
     if basis != "traced":
         notes.append(f"basis {basis}: calculated from shapes, no model was built")
     return {

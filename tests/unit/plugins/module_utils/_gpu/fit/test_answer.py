@@ -44,6 +44,11 @@ def test_verdicts() -> None:
     assert answer.verdict(need, need.low - 1) == "no"
 
 
+def test_memory_of_several_gpus_is_that_of_each() -> None:
+    notes = [answer.estimate(job(**given), [])["notes"] for given in ({}, {"gpus": 2, "sharing": "ddp"})]
+    assert [any("each of the 2 GPUs" in note for note in found) for found in notes] == [False, True]
+
+
 def test_a_job_that_does_not_fit_has_no_batch() -> None:
     found = answer.estimate(job(batch=4), [OLD, H100])
     assert [(row["fits"], row["max_batch"] > 0) for row in found["cards"]] == [("no", False), ("yes", True)]
