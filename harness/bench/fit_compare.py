@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
     cards,
     families,
     memory,
+    nets,
     request,
     speed,
 )
@@ -85,7 +86,10 @@ def rows(figures: dict[str, Any]) -> Iterator[Row]:
         given, measured = case["request"], case["measured"]
         if "rate" not in measured:
             continue
-        job = request.parse(given)
+        # fit_models.py builds each ViT with the classes of ImageNet, which are no part of its configuration.
+        shape = given.get("config") or {}
+        labels = {"config": {**shape, "num_labels": nets.CLASSES}} if shape.get("model_type") == "vit" else {}
+        job = request.parse({**given, **labels})
         yield Row(
             given["name"],
             given["split"],

@@ -44,7 +44,7 @@ options:
     choices: [train, lora, qlora, infer]
     default: train
   batch:
-    description: Images or sequences of one step on one GPU.
+    description: Images or sequences of one step - of each GPU, and of all with V(tensor).
     type: int
     default: 1
   sequence:
@@ -71,7 +71,7 @@ options:
     type: bool
     default: false
   lora_rank:
-    description: Rank of the adapters.
+    description: Rank of the adapters. Other tasks refuse another value than the default.
     type: int
     default: 16
   lora_targets:
@@ -180,7 +180,7 @@ cards:
       description: The largest batch whose whole interval fits. 0 where not even one fits.
       type: int
     rate:
-      description: Images or tokens a second.
+      description: Images or tokens a second; whole sequences where an entry point takes them.
       type: float
     rate_low:
       description: The lower end of its interval.
@@ -195,7 +195,7 @@ cards:
       description: Seconds of a step, or of all new tokens.
       type: float
     joules:
-      description: Energy of the same.
+      description: Energy of the same, of all GPUs.
       type: float
     decides:
       description: V(matrix units), V(bandwidth), or the V(host) that starts the kernels.
@@ -259,7 +259,7 @@ def main() -> None:
     fit = run.Fit(params["python"] or "", params["user"])
     try:
         if params["cards"]:
-            result = fit.estimate(job, [cards.find(name) for name in params["cards"]])
+            result = fit.estimate(job, list(dict.fromkeys(cards.find(name) for name in params["cards"])))
         else:
             respawn_where_possible()
             result = fit.on_host(job, host.read_cards(params["directory"]))

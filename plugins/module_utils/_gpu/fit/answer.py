@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import LIMITS, Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -31,11 +31,21 @@ def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
         raise Refusal(
             "`baseline` is no baseline of gpu_accept (`tests` is missing): give /var/lib/rigwright_gpu_accept/<uuid>.json"
         )
+    name = baseline.get("name")
+    if isinstance(name, str) and not card.is_called(name):
+        raise Refusal(f"`baseline` is of {wording.name(name)}, and not of {card.name}: name its card with `card`")
     found: dict[str, float] = {}
     for name, test in _TESTS.items():
-        value = tests.get(test, {}).get("value") if isinstance(tests.get(test, {}), dict) else None
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-            found[name] = float(value)
+        row = tests.get(test)
+        value = row.get("value") if isinstance(row, dict) else None
+        if value is None:
+            continue
+        # A comparison with NaN is never true. No card has a millionth of these rates, or a million times as much.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-2 <= value <= 1e6:
+            raise Refusal(
+                f"`baseline`: the value of {test} is {wording.short(value)}: measure the card with gpu_accept again"
+            )
+        found[name] = float(value)
     rates = speed.Rates(**{**card.rates()._asdict(), **found})
     return rates._replace(basis="baseline" if {"bf16", "copy"} <= set(found) else "sheet")
 
@@ -100,6 +110,8 @@ def needs(request: Request, amount: memory.Memory, basis: str) -> Answer:
     notes = []
     if model and model.unknown:
         notes.append(f"unknown fields widen the interval: {', '.join(model.unknown)}")
+    if request.gpus > 1:
+        notes.append(f"memory is that of each of the {request.gpus} GPUs")
     if basis != "traced":
         notes.append(f"basis {basis}: calculated from shapes, no model was built")
     return {

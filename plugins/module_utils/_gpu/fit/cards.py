@@ -5,7 +5,8 @@
 """Cards by name: memory, bandwidth, multiprocessors and power. Dense rates follow from `ceilings`, which knows the architectures.
 
 A clock is the one that gives the rates of the card's data sheet. The numbers were compared with `gpu-spec-derived.csv` of the project's
-reference, and differ from it where that data base is wrong: V100, L4, L40S, H100, H200, and B200, whose rows it has for half a card.
+reference, and differ from it where that data base is wrong: V100, L4, L40S, RTX 2000 Ada, H100, H200, A16 (the power of four GPUs), and
+B200, whose rows it has for half a card.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.speed import SHEET, Rates
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -39,6 +40,10 @@ class Card(t.NamedTuple):
         return ceilings.peak_tflops(
             self.capability, self.brand, self.multiprocessors, self.clock_mhz, dtype, f"NVIDIA {self.name}"
         )
+
+    def is_called(self, name: str) -> bool:
+        """Return whether NVML may call this card so: cards of one name differ in their memory."""
+        return _plain(self.name).startswith(_plain(name)) or BY_NAME.get(_plain(name)) == self
 
     @property
     def bytes(self) -> int:
@@ -115,7 +120,7 @@ CARDS: tuple[Card, ...] = (
     Card("RTX A5000", "8.6", "nvidia", 64, 1695, 24, 768, 230, 0.98, _PRO),
     Card("RTX A5500", "8.6", "nvidia", 80, 1665, 24, 768, 230, 0.98, _PRO),
     Card("RTX A6000", "8.6", "nvidia", 84, 1800, 48, 768, 300, 0.98, _PRO),
-    Card("RTX 2000 Ada Generation", "8.9", "nvidia", 22, 2130, 16, 256, 70, 0.98, _PRO),
+    Card("RTX 2000 Ada Generation", "8.9", "nvidia", 22, 2130, 16, 224, 70, 0.98, _PRO),
     Card("RTX 4000 Ada Generation", "8.9", "nvidia", 48, 2175, 20, 360, 130, 0.98, _PRO),
     Card("RTX 4000 SFF Ada Generation", "8.9", "nvidia", 48, 1560, 20, 280, 70, 0.98, _PRO),
     Card("RTX 4500 Ada Generation", "8.9", "nvidia", 60, 2580, 24, 432, 210, 0.98, _PRO),
@@ -138,7 +143,8 @@ CARDS: tuple[Card, ...] = (
     Card("T4", "7.5", "nvidia", 40, 1590, 16, 320, 70, 0.937, _PRO),
     Card("A2", "8.6", "nvidia", 10, 1770, 16, 200, 60, 0.937, _PRO),
     Card("A10 PCIe", "8.6", "nvidia", 72, 1695, 24, 600, 150, 0.937, _PRO),
-    Card("A16 PCIe", "8.6", "nvidia", 10, 1755, 16, 200, 250, 0.937, _PRO),
+    # One of the four GPUs of a board, with a fourth of its 250 W.
+    Card("A16 PCIe", "8.6", "nvidia", 10, 1755, 16, 200, 62, 0.937, _PRO),
     Card("A30 PCIe", "8.0", "nvidia", 56, 1440, 24, 933, 165, 0.98, _GA100),
     Card("A40 PCIe", "8.6", "nvidia", 84, 1740, 48, 696, 300, 0.937, _PRO),
     Card("A100 PCIe 40 GB", "8.0", "nvidia", 108, 1410, 40, 1555, 250, 0.98, _GA100),
@@ -161,7 +167,7 @@ CARDS: tuple[Card, ...] = (
 def _plain(name: str) -> str:
     """Return a name as one compares it: NVML's and the table's differ in the maker and in spaces."""
     plain = name.lower()
-    for dropped in ("nvidia", "geforce", "tesla", "quadro", "generation", "-"):
+    for dropped in ("nvidia", "geforce", "tesla", "quadro", "generation", "edition", "workstation", "-", "_"):
         plain = plain.replace(dropped, " ")
     return "".join(plain.split())
 
@@ -186,6 +192,10 @@ for _alias, _name in {
     "V100-SXM2-16GB": "V100 SXM2 16 GB",
     "V100-SXM2-32GB": "V100 SXM2 32 GB",
     "P100-PCIE-16GB": "P100 PCIe 16 GB",
+    "A100-SXM-40GB": "A100 SXM4 40 GB",
+    "A100-SXM-80GB": "A100 SXM4 80 GB",
+    "RTX PRO 6000 Blackwell Server Edition": "RTX PRO 6000 Blackwell Server",
+    "RTX 3050": "RTX 3050 8 GB",
     "RTX 3060": "RTX 3060 12 GB",
     "RTX 4060 Ti": "RTX 4060 Ti 8 GB",
     "RTX 5060 Ti": "RTX 5060 Ti 8 GB",
@@ -193,13 +203,15 @@ for _alias, _name in {
     BY_NAME.setdefault(_plain(_alias), BY_NAME[_plain(_name)])
 
 
-def find(name: str) -> Card:
-    """Return the card of a name.
+def find(name: str, variable: str = "cards") -> Card:
+    """Return the card of a name, which *variable* has.
 
     :raises Refusal: the table has none.
     """
     card = BY_NAME.get(_plain(name))
     if card is None:
-        near = families.nearest(name, [card.name for card in CARDS])
-        raise Refusal(f"`cards`: {name} is not in the table; the nearest are {near}")
+        near = wording.nearest(_plain(name), [card.name for card in CARDS])
+        raise Refusal(
+            f"`{variable}`: {wording.name(name) or 'an empty name'} is not in the table; the nearest are {near}"
+        )
     return card

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import CARDS, Card, find
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -17,8 +17,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 BY = ("speed", "money", "watt", "memory")
 # The card that the others' speed is a multiple of.
 REFERENCE = "RTX 3090"
+# Jobs of a mix: a hundred take some seconds.
+JOBS = 100
 # Runs of a job in a mix.
-MOST = 1_000_000_000
+LEAST, MOST = 0.000_001, 1_000_000_000
 
 
 def prices(given: t.Any) -> tuple[str, dict[str, float]]:
@@ -30,12 +32,17 @@ def prices(given: t.Any) -> tuple[str, dict[str, float]]:
         raise Refusal('`prices`: the file is no list of prices: give {"currency": "EUR", "prices": {"RTX 4090": 1800}}')
     currency = given.get("currency")
     if not isinstance(currency, str) or not re.fullmatch(r"[A-Za-z]{3}", currency):
-        raise Refusal(f"`prices`: the currency is {currency!r}: give its three letters, such as EUR")
-    found = {}
+        raise Refusal(f"`prices`: the currency is {wording.short(currency)}: give its three letters, such as EUR")
+    found: dict[str, float] = {}
     for name, price in given["prices"].items():
         if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 < price < 1e9:
-            raise Refusal(f"`prices`: the price of {name} is {price!r}: give a number above 0")
-        found[find(str(name)).name] = float(price)
+            raise Refusal(
+                f"`prices`: the price of {wording.name(name)} is {wording.short(price)}: give a number above 0"
+            )
+        card = find(name, "prices").name
+        if card in found:
+            raise Refusal(f"`prices`: {card} is there twice, under two names: remove one")
+        found[card] = float(price)
     return currency.upper(), found
 
 
@@ -47,6 +54,8 @@ def jobs(given: t.Any) -> list[dict[str, t.Any]]:
     rows = given.get("jobs") if isinstance(given, dict) else given
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise Refusal("`jobs`: the file has no list of jobs: give a list of mappings with `model`, `task`, `batch` ...")
+    if len(rows) > JOBS:
+        raise Refusal(f"`jobs`: the file has {len(rows)} jobs: give at most {JOBS}, with `count` for what is alike")
     return rows
 
 
@@ -54,8 +63,8 @@ def weight(job: t.Mapping[str, t.Any]) -> float:
     """Return how much a job counts."""
     share = job.get("count", 1)
     # A comparison with NaN is never true.
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= MOST:
-        raise Refusal(f"`count` of a job is {share!r}: give a number above 0, of at most {MOST}")
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not LEAST <= share <= MOST:
+        raise Refusal(f"`count` of a job is {wording.short(share)}: give a number above 0, from {LEAST} to {MOST}")
     return float(share)
 
 
@@ -151,4 +160,4 @@ def _reason(row: dict[str, t.Any], by: str) -> str:
 
 def choose(names: t.Sequence[str]) -> list[Card]:
     """Return the cards of names; all cards of the table for none."""
-    return [find(name) for name in names] if names else list(CARDS)
+    return list(dict.fromkeys(find(name) for name in names)) if names else list(CARDS)

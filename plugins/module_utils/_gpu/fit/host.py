@@ -30,13 +30,14 @@ def read_cards(directory: str) -> list[HostCard]:
     """
     try:
         with Nvml() as nvml:
-            found: dict[str, HostCard] = {}
+            found: dict[tuple[str, int], HostCard] = {}
             for gpu in nvml.cards():
                 if gpu.problem is not None:
                     continue
                 card = find(gpu.name)
-                total = nvml.call("nvmlDeviceGetMemoryInfo", gpu.handle).total
-                found.setdefault(card.name, HostCard(card, int(total), baseline.read(directory, gpu.uuid)))
+                total = int(nvml.call("nvmlDeviceGetMemoryInfo", gpu.handle).total)
+                # Some names are those of two cards, which differ in their memory.
+                found.setdefault((card.name, total), HostCard(card, total, baseline.read(directory, gpu.uuid)))
     except NvmlError as error:
         raise Refusal(
             f"`cards` is empty, and this host's cards cannot be read ({error}): name cards of the table"

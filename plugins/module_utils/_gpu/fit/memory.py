@@ -140,7 +140,11 @@ def layer_bytes(request: Request, model: families.Model) -> float:
             _adapter_element(request) * (inputs + request.lora_rank)
             for inputs, _outputs in adapter_shapes(request, model)
         )
-        return 4 * family.norms * model.width + attention + 3 * model.inner * element + adapters
+        # A mixture calculates the experts of a token, and keeps the output of each for its weight.
+        experts = model.active * (3 * model.inner + (model.width if model.experts > 1 else 0))
+        # Experts are not in autocast: they work in the type of their weights.
+        inner = 4 if request.dtype == "amp" and model.experts > 1 else element
+        return 4 * family.norms * model.width + attention + experts * inner + adapters
     if model.experts > 1:
         # Experts are not in autocast: they work in the type of their weights.
         inner = 4 if request.dtype == "amp" else element
@@ -158,7 +162,7 @@ def _training(request: Request) -> list[dict[str, float]]:
     trained = _adapter_element(request) if request.adapters else element
     quantized = count["linear"] if request.task == "qlora" else 0
     weights = ((count["total"] - quantized) * element + quantized * QUANTIZED_BYTES) * share["weights"]
-    weights += trainable * trained if request.adapters else 0
+    weights += trainable * trained * share["weights"] if request.adapters else 0
     fixed = _parts(weights=weights, optimizer=trainable * trained * states * share["optimizer"])
     gradients = trainable * trained * share["gradients"]
     tokens = request.tokens
@@ -172,7 +176,7 @@ def _training(request: Request) -> list[dict[str, float]]:
     last = tokens * model.width * (8 if element == 2 else 10)
     head = _head(request, model, tokens)
     mask = request.batch * request.sequence**2 if windowed(request, model) else 0
-    gathered = 2.0 * element * count["linear"] / model.layers if request.sharing == "fsdp" else 0.0
+    gathered = _gathered(request, model, element)
     if quantized:
         # One layer's largest weight in 16 bits, for its product.
         gathered += 2.0 * model.width * model.inner
@@ -204,6 +208,15 @@ def _training(request: Request) -> list[dict[str, float]]:
         # Buckets of the all-reduce hold the gradients once more.
         phases = [{**phase, "workspace": phase.get("workspace", 0) + gradients} for phase in phases]
     return [{**_parts(), **phase} for phase in phases]
+
+
+def _gathered(request: Request, model: families.Model, element: int) -> float:
+    """Return what FSDP has whole at once: a layer and the next one, and embeddings with the head from the first layer to the last."""
+    if request.sharing != "fsdp":
+        return 0.0
+    count = families.parameters(model)
+    layer = count["linear"] / model.layers * (QUANTIZED_BYTES if request.task == "qlora" else element)
+    return 2.0 * layer + element * (count["embeddings"] + count["head"])
 
 
 def _head(request: Request, model: families.Model, tokens: int) -> float:
@@ -240,7 +253,10 @@ def _inference(request: Request) -> dict[str, float]:
         layer += request.batch * request.sequence**2
     logits = request.batch if request.new_tokens else (request.batch * model.labels if model.traits.classes else tokens)
     logits = logits * max(model.vocabulary, 1) * element
-    return _parts(weights=weights, kv_cache=cache, activations=layer, workspace=logits)
+    # Autocast keeps a copy of each weight in 16 bits for its whole block, without a backward pass as well.
+    copies = 2.0 * count["linear"] * share["weights"] if request.dtype == "amp" and model.experts == 1 else 0.0
+    gathered = _gathered(request, model, 4 if request.dtype == "amp" else element)
+    return _parts(weights=weights, kv_cache=cache, activations=layer + copies, workspace=logits + gathered)
 
 
 def _net(request: Request) -> list[dict[str, float]]:
@@ -248,8 +264,8 @@ def _net(request: Request) -> list[dict[str, float]]:
     element = request.element
     if not request.trains:
         weights = net.parameters * (4 if request.dtype == "amp" else element)
-        largest = net.largest * steps * element
-        return [_parts(weights=weights, activations=largest + net.largest * 0.25 * steps * element)]
+        copies = 2 * net.parameters if request.dtype == "amp" else 0
+        return [_parts(weights=weights, activations=net.largest * 1.25 * steps * element + copies)]
     # In bf16 the weights are, too; under autocast they are in fp32, with a copy.
     weight = 4 if request.dtype in ("fp32", "amp") else 2
     states, temporary = OPTIMIZERS[request.optimizer]

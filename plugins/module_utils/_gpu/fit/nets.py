@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 RESNETS = {
@@ -162,13 +162,12 @@ def lstm(config: t.Mapping[str, t.Any]) -> Net:
     :raises Refusal: a size is missing.
     """
     for field in families.LSTM_FIELDS:
-        if isinstance(config.get(field), bool) or not isinstance(config.get(field), int) or config[field] < 1:
-            raise Refusal(f"`model`: {field} of the LSTM is {config.get(field)!r}: give a whole number above 0")
+        families.whole(config.get(field), field)
     other = sorted(set(config) - {*families.LSTM_FIELDS, "model_type"})
     if other:
-        raise Refusal(f"`model`: an LSTM has no field {other[0]}: give {', '.join(families.LSTM_FIELDS)}")
+        raise Refusal(f"`model`: an LSTM has no field {wording.name(other[0])}: give {', '.join(families.LSTM_FIELDS)}")
     inputs, hidden, layers = config["input_size"], config["hidden_size"], config["num_layers"]
-    gates = sum(4 * hidden * ((inputs if number == 0 else hidden) + hidden + 2) for number in range(layers))
+    gates = 4 * hidden * (inputs + (layers - 1) * hidden + layers * (hidden + 2))
     parameters = gates + hidden * config["num_labels"] + config["num_labels"]
     # cuDNN reserves the four gates, the cell and its input for each step, besides the output.
     saved = inputs + layers * 8 * hidden

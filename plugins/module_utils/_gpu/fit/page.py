@@ -51,8 +51,21 @@ def job_text(found: Row) -> str:
         for row in found["cards"]
     ]
     table = columns(rows, ("card", "fits", "GiB", "largest batch", "speed", "decided by", "energy of a step"))
-    notes = sorted({note for row in found["cards"] for note in row["notes"]})
-    return "\n".join([*head, table, *[f"  {note}" for note in notes]])
+    return "\n".join([*head, table, *[f"  {note}" for note in card_notes(found)]])
+
+
+def card_notes(found: Row) -> list[str]:
+    """Return the notes on all cards of a job, each once."""
+    return sorted({note for row in found["cards"] for note in row["notes"]})
+
+
+def pair_text(pair: Row) -> str:
+    """Return what two jobs on one card cost, as text."""
+    slow = pair["slowdown"]
+    return (
+        f"{' and '.join(pair['jobs'])} at once on one {pair['card']}: fits {pair['fits']}; each takes "
+        f"{slow['time_sliced']:g} times as long time-sliced, {slow['mps']:g} times under MPS ({pair['source']}); {pair['advice']}."
+    )
 
 
 def rank_text(rows: t.Sequence[Row]) -> str:
@@ -105,12 +118,14 @@ def page(found: Row) -> str:
             for row in found["ranks"]
         ]
         parts.append(html_table(("rank", "card", "speed", "price", "", "why"), rows))
+    parts += [f"<p>{html.escape(pair_text(pair))}</p>" for pair in found.get("together", ())]
     for job in found["jobs"]:
         need = job["need_gib"]
         parts.append(f"<h2>{html.escape(job['name'])}</h2>")
         parts.append(
             f"<p>{need['total']:.2f} GiB ({need['low']:.2f} to {need['high']:.2f}), basis {html.escape(job['basis'])}</p>"
         )
+        parts += [f"<p>{html.escape(note)}</p>" for note in [*job["notes"], *card_notes(job)]]
         parts.append(html_table(("part", "GiB"), need["parts"].items()))
         keys = ("card", "fits", "memory_gib", "max_batch", "rate_low", "rate_high", "unit", "decides", "joules")
         parts.append(

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import compare, page, request, run, source
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer as estimate
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
+    compare,
+    page,
+    request,
+    run,
+    source,
+    wording,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.together import together
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -20,6 +29,22 @@ EXAMPLES = """examples:
   gpu-fit llama/config.json --task infer --batch 8 --sequence 4096 --new-tokens 512 --dtype bf16 --card "RTX 4090"
   gpu-fit --compare jobs.json --prices prices.json --by money --html cards.html
 """
+# Options of one job.
+_JOB = (
+    "model",
+    "task",
+    "batch",
+    "sequence",
+    "image",
+    "new_tokens",
+    "dtype",
+    "optimizer",
+    "checkpointing",
+    "lora_rank",
+    "lora_targets",
+    "gpus",
+    "sharing",
+)
 DEFAULT_CARDS = (
     "RTX 3060 12 GB",
     "RTX 4070 Ti SUPER",
@@ -34,16 +59,23 @@ DEFAULT_CARDS = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are those of the program: one line."""
+
+    def error(self, message: str) -> t.NoReturn:
+        raise Refusal(f"{message}; `gpu-fit --help` has all options")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command line."""
-    options = argparse.ArgumentParser(
+    options = _Parser(
         prog="gpu-fit", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument(
         "model", nargs="?", help="a config.json of Hugging Face, a name of torchvision, or FILE.py:FUNCTION"
     )
     options.add_argument("--task", choices=request.TASKS, default="train")
-    options.add_argument("--batch", type=int, default=1)
+    options.add_argument("--batch", type=int, default=1, help="of one step; of each GPU with ddp and fsdp")
     options.add_argument("--sequence", type=int, help="tokens of one sequence, or of the prompt")
     options.add_argument("--image", type=int, help="pixels of one side")
     options.add_argument("--new-tokens", type=int, help="tokens that an inference adds, with a KV cache")
@@ -63,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--python", default="", help="an interpreter with PyTorch, to trace FILE.py:FUNCTION")
     options.add_argument("--user", default="nobody", help="who runs the code of FILE.py where root starts this program")
     options.add_argument("--compare", metavar="JOBS", help="a file of JSON with a list of jobs: rank cards for them")
-    options.add_argument("--by", choices=compare.BY, default="speed", help="what ranks cards whose memory is enough")
+    options.add_argument("--by", choices=compare.BY, help="what ranks cards whose memory is enough (speed)")
     options.add_argument("--prices", help='a file of JSON: {"currency": "EUR", "prices": {"RTX 4090": 1800}}')
     options.add_argument("--json", action="store_true", help="write JSON")
     options.add_argument("--html", metavar="FILE", help="write one page that needs nothing else")
@@ -76,77 +108,104 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
     :raises Refusal: it cannot be given.
     """
     names = chosen.card or ([] if chosen.compare else list(DEFAULT_CARDS))
-    cards = compare.choose([] if "all" in names else names)
+    cards = compare.choose([name for name in names if name != "all"])
+    cards = compare.choose([]) if "all" in names else cards
     fit = run.Fit(chosen.python, chosen.user)
     baseline = source.read_json(chosen.baseline, "baseline") if chosen.baseline else None
     if chosen.baseline and len(cards) != 1:
         raise Refusal("`baseline` is of one card: name it with `card`")
     if not chosen.compare:
+        for option in ("by", "prices"):
+            if getattr(chosen, option) is not None:
+                raise Refusal(f"`{option}` ranks cards: give `compare`, a file of jobs, or remove it")
         if chosen.model is None:
             raise Refusal("`model` is missing: give a config.json, a name of torchvision, or FILE.py:FUNCTION")
-        fields = (
-            "model",
-            "task",
-            "batch",
-            "sequence",
-            "image",
-            "new_tokens",
-            "dtype",
-            "optimizer",
-            "checkpointing",
-            "lora_rank",
-            "lora_targets",
-            "gpus",
-            "sharing",
-        )
-        job = {field: getattr(chosen, field) for field in fields}
+        job = {field: getattr(chosen, field) for field in _JOB}
         return {"jobs": [fit.estimate(job, cards, baseline)]}
-    jobs = compare.jobs(source.read_json(chosen.compare, "jobs"))
-    requests = []
-    for number, job in enumerate(jobs, 1):
-        given = {key: value for key, value in job.items() if key not in ("model", "count")}
-        parsed = request.parse(source.described({"name": f"job {number}", **given}, str(job.get("model", ""))))
-        requests.append((parsed, compare.weight(job)))
+    for option in (*_JOB, "baseline", "python"):
+        if getattr(chosen, option) != parser().get_default(option):
+            raise Refusal(f"`{option}` is of one job: write it into the file of `compare`, or remove it")
+    requests = _requests(compare.jobs(source.read_json(chosen.compare, "jobs")))
     priced = compare.prices(source.read_json(chosen.prices, "prices")) if chosen.prices else None
-    ranks = compare.rank(requests, chosen.by, cards, priced)
+    by = chosen.by or "speed"
+    ranks = compare.rank(requests, by, cards, priced)
     best = compare.choose([ranks[0]["card"]])
-    details = [fit.estimate({key: value for key, value in job.items() if key != "count"}, best) for job in jobs]
-    pairs = []
-    if len(requests) > 1:
-        pairs = [together((requests[0][0], other), best[0]) for other, _weight in requests[1:]]
-    return {"by": chosen.by, "ranks": ranks, "jobs": details, "together": pairs}
+    jobs = [estimate.estimate(job, best) for job, _weight in requests]
+    pairs = [together((requests[0][0], other), best[0]) for other, _weight in requests[1:]]
+    return {"by": by, "ranks": ranks, "jobs": jobs, "together": pairs}
+
+
+def _requests(rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[tuple[request.Request, float]]:
+    """Return the jobs of a file with their weights. Each has a name of its own.
+
+    :raises Refusal: one cannot be estimated; it says which.
+    """
+    found: list[tuple[request.Request, float]] = []
+    for number, row in enumerate(rows, 1):
+        given = {key: value for key, value in row.items() if value is not None and key not in ("model", "count")}
+        model = row.get("model") or ""
+        try:
+            if not isinstance(model, str):
+                raise Refusal("`model` is no text: give a config.json or a name of torchvision")
+            job = request.parse(source.described(given, model))
+            names = [other.name for other, _weight in found]
+            found.append(
+                (job._replace(name=f"{job.name} ({number})") if job.name in names else job, compare.weight(row))
+            )
+        except Refusal as error:
+            raise Refusal(f"job {number}: {error}") from error
+    return found
 
 
 def text(found: t.Mapping[str, t.Any]) -> str:
     """Return an answer as text."""
     blocks = [page.rank_text(found["ranks"])] if found.get("ranks") else []
     blocks += [page.job_text(job) for job in found["jobs"]]
-    for pair in found.get("together", ()):
-        slow = pair["slowdown"]
-        blocks.append(
-            f"{' and '.join(pair['jobs'])} at once on one {pair['card']}: fits {pair['fits']}; "
-            f"each takes {slow['time_sliced']:g} times as long "
-            f"time-sliced, {slow['mps']:g} times under MPS ({pair['source']}); {pair['advice']}."
-        )
+    blocks += [page.pair_text(pair) for pair in found.get("together", ())]
     return "\n\n".join(blocks)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program, and return its exit status."""
-    chosen = parser().parse_args(arguments)
     try:
+        chosen = parser().parse_args(arguments)
         found = answer(chosen)
         if chosen.html:
-            with open(chosen.html, "w", encoding="utf-8") as file:
-                file.write(page.page(found))
+            _write_page(chosen.html, page.page(found))
+        _print(json.dumps(found, indent=1) if chosen.json else text(found))
     except Refusal as error:
-        sys.stderr.write(f"gpu-fit: {error}\n")
+        sys.stderr.write(f"gpu-fit: {wording.printable(' '.join(str(error).split()))}\n")
         return 2
-    except OSError as error:
-        sys.stderr.write(f"gpu-fit: `html`: {chosen.html} cannot be written ({error.strerror}): give another path\n")
-        return 2
-    sys.stdout.write((json.dumps(found, indent=1) if chosen.json else text(found)) + "\n")
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has enough. Python would report the rest of the output at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
+
+
+def _write_page(path: str, content: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Refusal(f"`html`: {path} cannot be written ({reason}): give another path") from error
+
+
+def _print(content: str) -> None:
+    """Write to standard output at once, in its encoding."""
+    try:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(content.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, AttributeError) as error:
+        # Python has no standard output where it was closed.
+        reason = getattr(error, "strerror", None) or "it is closed"
+        raise Refusal(f"standard output cannot be written ({reason}): send it elsewhere") from error
 
 
 if __name__ == "__main__":

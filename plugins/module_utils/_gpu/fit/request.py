@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 TASKS = ("train", "lora", "qlora", "infer")
@@ -27,6 +27,8 @@ OPTIMIZERS = {
     "adamw_8bit": (0.52, 0.0),
     "adafactor": (0.02, 2.0),
 }
+# Characters of a name.
+NAME = 100
 LIMITS = {"batch": 2**20, "sequence": 2**24, "image": 2**14, "new_tokens": 2**24, "gpus": 1024, "lora_rank": 2**14}
 
 
@@ -73,18 +75,25 @@ class Request(t.NamedTuple):
         return self.batch * max(self.sequence, 1)
 
 
-def parse(given: t.Mapping[str, t.Any]) -> Request:
+def parse(given: t.Mapping[str, t.Any], net: nets.Net | None = None) -> Request:
     """Return the request of a job.
 
-    The network is `config` (the content of a config.json) or `torchvision` (a name).
+    The network is `config` (the content of a config.json) or `torchvision` (a name), or else *net*.
 
     :raises Refusal: it cannot be estimated.
     """
     options = {"name", "config", "torchvision", "model", *Request._fields} - {"net", "recurrent"}
     other = sorted(set(given) - options - {"split", "count"})
     if other:
-        raise Refusal(f"`{other[0]}` is no option of a job: the nearest are {families.nearest(other[0], options)}")
-    values: dict[str, t.Any] = {"name": str(given.get("name") or given.get("torchvision") or "job")}
+        raise Refusal(
+            f"`{wording.name(other[0])}` is no option of a job: the nearest are {wording.nearest(other[0], options)}"
+        )
+    name = given.get("name")
+    if name in (None, ""):
+        name = given.get("torchvision") or "job"
+    if not isinstance(name, str) or not name.isprintable() or len(name) > NAME:
+        raise Refusal(f"`name` is {wording.short(name)}: give at most {NAME} printable characters")
+    values: dict[str, t.Any] = {"name": name}
     for field, choices in (
         ("task", TASKS),
         ("dtype", DTYPES),
@@ -93,30 +102,36 @@ def parse(given: t.Mapping[str, t.Any]) -> Request:
         ("lora_targets", TARGETS),
     ):
         default = Request._field_defaults.get(field, choices[0])
-        values[field] = given.get(field) or default
+        values[field] = default if given.get(field) is None else given[field]
         if values[field] not in choices:
-            raise Refusal(f"`{field}` is {values[field]!r}: give one of {', '.join(choices)}")
+            raise Refusal(f"`{field}` is {wording.short(values[field])}: give one of {', '.join(choices)}")
     for field in LIMITS:
         value = given.get(field)
         least = 0 if field in ("sequence", "image", "new_tokens") else 1
         if value is None:
             value = Request._field_defaults.get(field, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LIMITS[field]:
-            raise Refusal(f"`{field}` is {value!r}: give a whole number from {least} to {LIMITS[field]}")
+            raise Refusal(f"`{field}` is {wording.short(value)}: give a whole number from {least} to {LIMITS[field]}")
         values[field] = value
-    values["checkpointing"] = bool(given.get("checkpointing", False))
+    values["checkpointing"] = False if given.get("checkpointing") is None else given["checkpointing"]
+    if not isinstance(values["checkpointing"], bool):
+        raise Refusal(f"`checkpointing` is {wording.short(given['checkpointing'])}: give true or false")
     request = Request(**values)
-    return _check(_network(request, given))
+    return _check(request._replace(net=net) if net else _network(request, given))
 
 
 def _network(request: Request, given: t.Mapping[str, t.Any]) -> Request:
     name, config = given.get("torchvision"), given.get("config")
     if (name is None) == (config is None):
-        raise Refusal("`model` is missing: give a config.json, a name of torchvision, or a Python entry point")
+        given_both = "is missing" if name is None else "is given twice, as `config` and `torchvision`"
+        raise Refusal(f"`model` {given_both}: give a config.json, a name of torchvision, or a Python entry point")
     if name is not None:
+        if request.sequence:
+            raise Refusal(f"`sequence` is {request.sequence}, and the model takes images: give `image`")
         if name not in nets.NAMES:
+            near = wording.nearest(str(name), nets.NAMES)
             raise Refusal(
-                f"`model`: the torchvision model {name} is not in the table; the nearest are {families.nearest(str(name), nets.NAMES)}; "
+                f"`model`: the torchvision model {wording.name(str(name))} is not in the table; the nearest are {near}; "
                 "or give a Python entry point, which is traced"
             )
         request = request._replace(image=request.image or 224)
@@ -127,9 +142,20 @@ def _network(request: Request, given: t.Mapping[str, t.Any]) -> Request:
         if request.image < 32:
             raise Refusal(f"`image` is {request.image}: {name} needs 32 or more")
         return request._replace(net=nets.net(name, request.image))
-    if isinstance(config, dict) and config.get("model_type") == "lstm":
-        return request._replace(net=nets.lstm(config), recurrent=True)
-    return request._replace(model=families.read(config))
+    lstm = isinstance(config, dict) and config.get("model_type") == "lstm"
+    if lstm:
+        request = request._replace(net=nets.lstm(t.cast("dict[str, t.Any]", config)), recurrent=True)
+    else:
+        request = request._replace(model=families.read(config))
+    side = request.model.image if request.model else 0
+    if request.image not in (0, side):
+        remedy = (
+            f"its configuration has {side}: change `image_size` there" if side else "its model takes tokens: remove it"
+        )
+        raise Refusal(f"`image` is {request.image}, and {remedy}")
+    if side and request.sequence:
+        raise Refusal(f"`sequence` is {request.sequence}, and the model takes images: remove it")
+    return request
 
 
 def _check(request: Request) -> Request:
@@ -148,6 +174,12 @@ def _check(request: Request) -> Request:
         )
     if request.task == "qlora" and model and model.experts > 1:
         raise Refusal("`task` is qlora: experts of a mixture are no linear layers, and stay in 16 bits: give lora")
+    if not request.adapters and (request.lora_rank, request.lora_targets) != (16, "attention"):
+        raise Refusal(
+            f"`lora_rank` and `lora_targets` are for lora and qlora, and `task` is {request.task}: remove them"
+        )
+    if request.adapters and request.lora_targets == "all" and model and model.experts > 1:
+        raise Refusal("`lora_targets` is all: experts of a mixture are no linear layers: give attention")
     if request.checkpointing and (not request.trains or model is None):
         raise Refusal("`checkpointing` is only for training a model with layers of attention: remove it")
     if request.gpus == 1 and request.sharing != "none":
@@ -156,12 +188,12 @@ def _check(request: Request) -> Request:
         raise Refusal(f"`gpus` is {request.gpus}, and `sharing` none: say how they share: ddp, fsdp or tensor")
     if request.sharing in ("fsdp", "tensor") and model is None:
         raise Refusal(f"`sharing` {request.sharing} is known for models with layers of attention only: set ddp")
-    if request.sharing == "fsdp" and model and request.gpus > model.layers:
-        raise Refusal(
-            f"`gpus` is {request.gpus}, more shards than the {model.layers} layers of the model: set {model.layers} or fewer"
-        )
     if request.sharing == "tensor" and model and (model.kv_heads % request.gpus or model.heads % request.gpus):
+        possible = [
+            str(gpus) for gpus in range(2, min(model.kv_heads, LIMITS["gpus"]) + 1) if model.kv_heads % gpus == 0
+        ]
         raise Refusal(
-            f"`gpus` is {request.gpus}: the {model.kv_heads} key and value heads of the model cannot be divided by it"
+            f"`gpus` is {request.gpus}: the {model.kv_heads} key and value heads of the model cannot be divided by it: "
+            + (f"set {', '.join(possible)}" if possible else "share by fsdp")
         )
     return request

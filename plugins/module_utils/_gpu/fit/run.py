@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, bundle
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, memory, nets, source
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
+    answer,
+    memory,
+    nets,
+    source,
+    wording,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request, parse
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import process
 
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import host
@@ -38,7 +44,10 @@ class Fit:
     """Estimates jobs. Files are read and models traced once each."""
 
     def __init__(self, python: str = "", user: str = "nobody") -> None:
-        self.python, self.user = python, user
+        # A program starts in the root directory.
+        self.python = os.path.abspath(python) if os.sep in python else python
+        self.user = user
+        self._traces: dict[tuple[t.Any, ...], dict[str, t.Any]] = {}
 
     def estimate(
         self,
@@ -55,8 +64,8 @@ class Fit:
         model = str(given.pop("model", ""))
         if source.is_entry(model):
             return self._traced(given, {"entry": os.path.abspath(model)}, cards, baseline, available)
-        if "torchvision" in given and given["torchvision"] not in nets.NAMES and self.python:
-            return self._traced(given, {"torchvision": given["torchvision"]}, cards, baseline, available)
+        if self.python and model not in nets.NAMES and source.is_name(model):
+            return self._traced(given, {"torchvision": model}, cards, baseline, available)
         return answer.estimate(parse(source.described(given, model)), cards, baseline=baseline, available=available)
 
     def on_host(self, job: t.Mapping[str, t.Any], found: t.Sequence[host.HostCard]) -> answer.Answer:
@@ -78,11 +87,10 @@ class Fit:
             )
         if given.get("gpus", 1) != 1:
             raise Refusal("`gpus`: a traced model runs on one GPU: give its config.json for several")
-        # A small LSTM takes the place of the network while the options are checked.
-        shape = {"model_type": "lstm", "input_size": 1, "hidden_size": 1, "num_layers": 1, "num_labels": 1}
-        options = {key: value for key, value in given.items() if key != "torchvision"}
-        request = parse({"name": next(iter(origin.values())), "sequence": 1, **options, "config": shape})
-        request = request._replace(image=request.image or (224 if "torchvision" in origin else 0))
+        # An empty network is in its place while the options are checked.
+        name = source.title(os.path.basename(next(iter(origin.values()))))
+        request = parse({"name": name, "sequence": 1, **given}, nets.Net(0, 0, 0, 0, 0, 0))
+        request = request._replace(net=None, image=request.image or (224 if "torchvision" in origin else 0))
         first = self.trace(request, origin)
         second = self.trace(request._replace(batch=request.batch * 2), origin)
         per_item = {
@@ -121,16 +129,29 @@ class Fit:
             )
         wanted = {**request._asdict(), **origin}
         wanted = {key: value for key, value in wanted.items() if isinstance(value, (str, int, bool))}
-        line = [self.python, "-I", "-c", bundle.source_of(_TRACE), json.dumps(wanted)]
+        key = (request, *origin.items())
+        if key not in self._traces:
+            self._traces[key] = self._run(json.dumps(wanted))
+        return self._traces[key]
+
+    def _run(self, wanted: str) -> dict[str, t.Any]:
+        line = [self.python, "-I", "-B", "-", wanted]
         try:
-            done = subprocess.run(line, capture_output=True, text=True, timeout=TRACE_S, check=False, **self._as_user())
-            found = json.loads(done.stdout.splitlines()[-1])
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Refusal(f"`python`: {self.python} did not trace the model: {error}"[:400]) from error
-        except (ValueError, IndexError) as error:
+            done = process.execute(line, TRACE_S, bundle.source_of(_TRACE), **self._as_user())
+        except OSError as error:
             raise Refusal(
-                f"`model` could not be traced: {done.stderr.strip()[-300:] or 'no result'}: correct it"
+                f"`python`: {self.python} cannot be started ({error.strerror}): name an interpreter"
             ) from error
+        if done.status is None:
+            raise Refusal(
+                f"`model` was not traced in {TRACE_S} seconds: correct the entry point, or give a smaller batch"
+            )
+        try:
+            found = json.loads(done.stdout)
+            found = found if "failed" in found else {**found, "parts": dict(found["parts"])}
+        except (ValueError, TypeError, KeyError) as error:
+            last = (done.stderr.strip().splitlines() or [f"it ended with status {done.status} and no result"])[-1]
+            raise Refusal(f"`model` could not be traced: {wording.printable(last)[-300:]}: correct it") from error
         if found.get("failed") == "no_torch":
             raise Refusal(
                 f"`python`: {self.python} has no PyTorch: name an interpreter that has it, or give a config.json"
@@ -140,7 +161,8 @@ class Fit:
                 "`model` has recurrent layers, whose memory on a GPU a trace does not see: give an LSTM as a file (docs/gpu_fit.md)"
             )
         if "failed" in found:
-            raise Refusal(f"`model` could not be traced: {found['message']}: correct the entry point")
+            message = wording.printable(" ".join(str(found.get("message")).split()))
+            raise Refusal(f"`model` could not be traced: {message}: correct the entry point")
         return t.cast("dict[str, t.Any]", found)
 
     def _as_user(self) -> dict[str, t.Any]:
@@ -151,4 +173,4 @@ class Fit:
         if entry is None:
             raise Refusal(f"There is no user {self.user}: set `user` to one that exists")
         own = {"PATH": os.defpath, "HOME": entry.pw_dir, "LC_ALL": "C.UTF-8"}
-        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/", "env": own}
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "env": own}

@@ -11,7 +11,8 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import directories
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import nets, wording
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 FILE_LIMIT = 4 * 2**20
@@ -23,13 +24,28 @@ def read_json(path: str, variable: str) -> t.Any:
     :raises Refusal: it cannot be read, or is none.
     """
     try:
-        return json.loads(directories.read_file(path, limit=FILE_LIMIT).decode("utf-8"))
+        text = directories.read_file(path, limit=FILE_LIMIT).decode("utf-8-sig")
+        return json.loads(text, parse_constant=_no_number)
     except OSError as error:
         raise Refusal(
-            f"`{variable}`: {path} cannot be read ({error.strerror or error}): give a regular file"
+            f"`{variable}`: {path} cannot be read ({error.strerror or error}): give a regular file, no link"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise Refusal(f"`{variable}`: {path} is no JSON: give a file of JSON") from error
+        raise Refusal(f"`{variable}`: {path} is no JSON in UTF-8: give a file of JSON") from error
+
+
+def _no_number(text: str) -> t.NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def is_name(model: str) -> bool:
+    """Return whether a model can be a name of torchvision, and is no file."""
+    return model.isidentifier() and not os.path.exists(model)
+
+
+def title(text: str) -> str:
+    """Return the end of a text as the name of a job."""
+    return wording.printable(text)[-NAME:]
 
 
 def is_entry(model: str) -> bool:
@@ -42,13 +58,26 @@ def described(given: t.Mapping[str, t.Any], model: str) -> dict[str, t.Any]:
     """Return a job with the content of its model: a name of torchvision, or the file of a configuration."""
     if not model:
         return dict(given)
+    if is_entry(model):
+        raise Refusal(
+            "`model` is a Python entry point, which is traced alone: give a config.json or a name of torchvision"
+        )
+    other = sorted({"config", "torchvision"} & set(given))
+    if other:
+        raise Refusal(f"`model` is given twice, as `{other[0]}` besides: remove one")
     if model in nets.NAMES:
         return {**given, "torchvision": model}
     path = os.path.join(model, "config.json") if os.path.isdir(model) else model
+    if model.endswith(".py"):
+        raise Refusal(
+            f"`model`: {model} is a file of Python: name the function that builds the model, as {model}:build"
+        )
+    if path != model and not os.path.exists(path):
+        raise Refusal(f"`model`: the directory {model} has no config.json: give one that has")
     if not os.path.exists(path):
-        near = families.nearest(model, nets.NAMES)
+        near = wording.nearest(model, nets.NAMES)
         raise Refusal(f"`model`: {model} is neither a file nor a name of torchvision; the nearest are {near}")
     stem = os.path.basename(os.path.abspath(path)).rpartition(".")[0]
     # A file of the usual name is in a folder with the name of the model.
     name = os.path.basename(os.path.dirname(os.path.abspath(path))) if stem == "config" else stem
-    return {"name": name or model, **given, "config": read_json(path, "model")}
+    return {"name": title(name or model), **given, "config": read_json(path, "model")}

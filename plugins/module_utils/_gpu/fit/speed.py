@@ -171,11 +171,18 @@ def _head(request: Request, model: families.Model, passes: int) -> Load:
 
 
 def _update(request: Request, model: families.Model) -> Load:
-    """Return the optimizer, and the conversions of autocast: each weight to 16 bits, and its gradient back."""
-    total = families.parameters(model)["total"]
-    trainable = memory.adapter_parameters(request, model) if request.adapters else total
-    element = 4 if request.dtype in ("fp32", "amp") else 2
-    return Load(moved=_optimizer_bytes(request, trainable, element) + (12.0 * total if request.dtype == "amp" else 0))
+    """Return the optimizer, and the conversions of autocast: each weight to 16 bits, and its gradient back.
+
+    A frozen weight has no gradient, and one of four bits is counted with the layers.
+    """
+    count = families.parameters(model)
+    if request.adapters:
+        trainable, element = memory.adapter_parameters(request, model), 2 if request.task == "qlora" else 4
+        converted = 6.0 * (count["total"] - (count["linear"] if request.task == "qlora" else 0)) + 12.0 * trainable
+    else:
+        trainable, element = count["total"], 4 if request.dtype in ("fp32", "amp") else 2
+        converted = 12.0 * trainable
+    return Load(moved=_optimizer_bytes(request, trainable, element) + (converted if request.dtype == "amp" else 0))
 
 
 def _decoding(request: Request, model: families.Model) -> Work:
@@ -186,7 +193,7 @@ def _decoding(request: Request, model: families.Model) -> Work:
     weights = count["total"] * element
     moved = (weights + 3.0 * cache) / divided * request.new_tokens
     operations = 2.0 * (count["active"] + count["head"]) * request.batch * request.new_tokens / divided / MATRIX
-    load = Load(operations, 0.0, moved)
+    load = Load(0.0, operations, moved) if request.dtype == "fp32" else Load(operations, 0.0, moved)
     host = kernels.count(model) * HOST_US * request.new_tokens / 1e6
     return Work(load, Load(), host, 0.0, request.batch * request.new_tokens, "tokens")
 
@@ -199,7 +206,9 @@ def _net(request: Request) -> Work:
     weight = 2 if request.dtype in ("bf16", "fp16") else 4
     # Autocast converts the weights of each convolution, which are a fourth of the kernels of a layer.
     host = net.kernels * (1.25 if request.dtype == "amp" else 1.0) * HOST_US / 1e6
-    unit, items = ("tokens", steps) if request.recurrent else ("images", request.batch)
+    unit, items = (
+        ("tokens", steps) if request.recurrent else ("images" if request.image else "sequences", request.batch)
+    )
     if not request.trains:
         return Work(forward.plus(Load(moved=net.parameters * weight)), Load(), host, 0.0, items, unit)
     update = _optimizer_bytes(request, net.parameters, weight) + net.parameters * weight
@@ -220,7 +229,7 @@ def predict(request: Request, rates: Rates, power_w: float | None = None) -> Spe
     step = max(max(sum(first), work.host_first_s) + sum(rest), host)
     decides = "host" if host > card else ("matrix units" if products > moving else "bandwidth")
     spread = SPREAD[rates.basis]
-    joules = None if power_w is None else step * power_w * (IDLE_POWER + BUSY_POWER * products / step)
+    joules = None if power_w is None else request.gpus * power_w * (IDLE_POWER * step + BUSY_POWER * products)
     low, high = step / spread, step * spread
     items = work.items * (request.gpus if request.sharing in ("ddp", "fsdp") else 1)
     return Speed(step, low, high, items / step, items / high, items / low, work.unit, decides, joules)

@@ -6,7 +6,8 @@
 
 An interpreter gets it as text. Its one argument is JSON: `entry` (PATH:FUNCTION) or `torchvision`, task, batch, sequence, image,
 dtype, optimizer. The function takes no argument and returns the model. If it has an attribute `inputs(batch)`, that returns the
-positional arguments of the model; otherwise they are images, or tokens below 1000. It writes one line of JSON.
+positional arguments of the model; otherwise they are images, or tokens below 1000. It writes one line of JSON; what the code of a user
+writes to standard output goes to standard error.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import sys
 import typing as t
 
@@ -124,26 +126,21 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
 
 def main(arguments: list[str]) -> int:
     """Trace, and return the exit status."""
+    result = os.dup(1)
+    os.dup2(2, 1)
+
+    def report(found: dict[str, t.Any]) -> None:
+        os.write(result, json.dumps(found).encode() + b"\n")
+
     try:
         torch: t.Any = importlib.import_module("torch")
-        found = {"torch": torch.__version__, **trace(torch, json.loads(arguments[0]))}
+        report({"torch": torch.__version__, **trace(torch, json.loads(arguments[0]))})
     except ModuleNotFoundError as error:
-        found = {"failed": "no_torch" if error.name == "torch" else "entry", "message": str(error)}
-    # Whatever the code of a user raises is its result: the caller shows it.
-    except (
-        ImportError,
-        AttributeError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        OSError,
-        NotImplementedError,
-        SyntaxError,
-        LookupError,
-    ) as error:
-        found = {"failed": "entry", "message": f"{type(error).__name__}: {error}"[:500]}
-    # The caller is another process, and reads standard output.
-    print(json.dumps(found), flush=True)  # pylint: disable=ansible-bad-function
+        report({"failed": "no_torch" if error.name == "torch" else "entry", "message": str(error)})
+    # Whatever the code of a user raises, an exit included, is its result: the caller shows it.
+    except BaseException as error:
+        report({"failed": "entry", "message": f"{type(error).__name__}: {error}".strip(": ")[:500]})
+        raise
     return 0
 
 

@@ -20,7 +20,9 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.mark.parametrize("check", [False, True])
 def test_named_cards(run_module: Run, check: bool) -> None:
-    found = run_module(gpu_fit, check=check, model="resnet50", batch=64, dtype="amp", cards=["RTX 4090", "T4"])
+    found = run_module(
+        gpu_fit, check=check, model="resnet50", batch=64, dtype="amp", cards=["RTX 4090", "T4", "Tesla T4"]
+    )
     assert not found["changed"]
     assert [row["card"] for row in found["cards"]] == ["RTX 4090", "T4"]
     assert found["cards"][0]["fits"] == "yes"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, cards, memory
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,10 +21,17 @@ H100, OLD = cards.find("H100"), cards.find("GTX 1080 Ti")
 
 
 # Each example searches a batch, which estimates some thirty times.
-@settings(max_examples=25, deadline=None)
-@given(st.sampled_from(cards.CARDS), st.sampled_from(("resnet18", "resnet50", "vit_b_16")), st.booleans())
-def test_the_largest_batch_fits_and_the_next_does_not(card: cards.Card, name: str, trains: bool) -> None:
-    request = job(torchvision=name, task="train" if trains else "infer", dtype="amp")
+JOBS = [
+    *(job(torchvision=name, task=task) for name in ("resnet18", "resnet50", "vit_b_16") for task in ("train", "infer")),
+    *(job(task=task, dtype=dtype) for task in ("train", "lora", "qlora", "infer") for dtype in ("amp", "bf16")),
+    job(task="infer", new_tokens=100),
+    *(job(gpus=4, sharing=sharing) for sharing in ("ddp", "fsdp", "tensor")),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(cards.CARDS), st.sampled_from(JOBS))
+def test_the_largest_batch_fits_and_the_next_does_not(card: cards.Card, request: Request) -> None:
     batch = answer.largest_batch(request, memory.estimate, card.bytes)
     assert batch == 0 or memory.estimate(request._replace(batch=batch)).high <= card.bytes
     assert memory.estimate(request._replace(batch=batch + 1)).high > card.bytes
@@ -34,6 +42,11 @@ def test_verdicts() -> None:
     assert answer.verdict(need, need.high) == "yes"
     assert answer.verdict(need, need.total) == "tight"
     assert answer.verdict(need, need.low - 1) == "no"
+
+
+def test_memory_of_several_gpus_is_that_of_each() -> None:
+    notes = [answer.estimate(job(**given), [])["notes"] for given in ({}, {"gpus": 2, "sharing": "ddp"})]
+    assert [any("each of the 2 GPUs" in note for note in found) for found in notes] == [False, True]
 
 
 def test_a_job_that_does_not_fit_has_no_batch() -> None:
@@ -53,6 +66,27 @@ def test_the_baseline_of_gpu_accept_is_used() -> None:
 def test_no_baseline_is_refused(baseline: Any) -> None:
     with pytest.raises(Refusal, match="`baseline` is no baseline"):
         answer.on_card(job(), H100, memory.estimate, baseline)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "5", 1e-300, 1e308, 10**400, float("nan")])
+def test_a_rate_that_no_card_has_is_refused(value: Any) -> None:
+    with pytest.raises(Refusal, match="`baseline`: the value of copy is .*: measure the card"):
+        answer.measured_rates(H100, {"tests": {"copy": {"value": value}}})
+
+
+def test_a_baseline_of_another_card_is_refused() -> None:
+    with pytest.raises(Refusal, match="`baseline` is of NVIDIA L4, and not of H100 SXM5 80 GB: name its card"):
+        answer.measured_rates(H100, {"name": "NVIDIA L4", "tests": {}})
+    for card, name in (
+        (H100, "NVIDIA H100 80GB HBM3"),
+        (cards.find("RTX 4060 Ti 16 GB"), "NVIDIA GeForce RTX 4060 Ti"),
+    ):
+        assert answer.measured_rates(card, {"name": name, "tests": {}}) == card.rates()
+
+
+def test_a_rate_that_was_not_measured_is_that_of_the_sheet() -> None:
+    for tests in ({}, {"copy": None}, {"copy": {"value": None}}):
+        assert answer.measured_rates(H100, {"tests": tests}) == H100.rates()
 
 
 def test_a_card_without_bf16_says_so() -> None:

@@ -44,6 +44,12 @@ def test_rates_are_those_of_data_sheets(name: str, dtype: str, tflops: float) ->
         ("Tesla V100-SXM2-16GB", "V100 SXM2 16 GB"),
         ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada Generation"),
         ("NVIDIA L40S", "L40S"),
+        ("rtx_4090", "RTX 4090"),
+        ("NVIDIA GeForce RTX 3050", "RTX 3050 8 GB"),
+        ("A100-SXM-80GB", "A100 SXM4 80 GB"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000 Blackwell"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX PRO 6000 Blackwell Max-Q"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell Server"),
     ],
 )
 def test_names_of_nvml_are_found(nvml: str, name: str) -> None:
@@ -53,6 +59,26 @@ def test_names_of_nvml_are_found(nvml: str, name: str) -> None:
 def test_an_unknown_card_names_the_nearest() -> None:
     with pytest.raises(Refusal, match=r"`cards`: RTX 4099 is not in the table; the nearest are RTX 4090"):
         cards.find("RTX 4099")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("h100 sxm", "`cards`: h100 sxm is not in the table; the nearest are H100 SXM5 80 GB"),
+        ("3090ti", "the nearest are RTX 3090 Ti"),
+        ("", "`cards`: an empty name is not in the table"),
+        ("x\x1b[31m", r"`cards`: x\?\[31m is not in the table"),
+    ],
+)
+def test_a_name_in_another_spelling(name: str, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        cards.find(name)
+
+
+def test_data_sheets_against_the_reference() -> None:
+    """The board of an A16 has four GPUs and 250 W; NVIDIA's sheet of the RTX 2000 Ada has 224 GB/s."""
+    assert cards.find("A16").power_w == 62
+    assert cards.find("RTX 2000 Ada").bandwidth_gb_s == 224
 
 
 @pytest.mark.parametrize("card", cards.CARDS, ids=lambda card: card.name)

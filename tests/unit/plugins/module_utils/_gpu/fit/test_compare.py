@@ -51,7 +51,11 @@ def test_memory_ranks_the_largest_first() -> None:
         ({"prices": {"RTX 4090": 1}}, "the currency is None: give its three letters"),
         ({"currency": "", "prices": {"RTX 4090": 1}}, "the currency is ''"),
         ({"currency": "EUR", "prices": {"RTX 4090": -1}}, "the price of RTX 4090 is -1"),
-        ({"currency": "EUR", "prices": {"RTX 4091": 1}}, "RTX 4091 is not in the table; the nearest"),
+        ({"currency": "EUR", "prices": {"RTX 4091": 1}}, "`prices`: RTX 4091 is not in the table; the nearest"),
+        ({"currency": "EUR", "prices": {"RTX 4090": float("nan")}}, "the price of RTX 4090 is nan"),
+        ({"currency": "EUR", "prices": {"RTX 4090": 10**5000}}, "the price of RTX 4090 is a number of thousands"),
+        ({"currency": "EUR", "prices": {"H100": 1, "H100 SXM5 80 GB": 2}}, "H100 SXM5 80 GB is there twice"),
+        ({"currency": 10**5000, "prices": {}}, "the currency is a number of thousands"),
     ],
 )
 def test_prices_are_refused(prices: Any, message: str) -> None:
@@ -70,7 +74,17 @@ def test_a_file_without_jobs_is_refused(jobs: Any) -> None:
         compare.jobs(jobs)
 
 
-@pytest.mark.parametrize("count", [0, -1, float("nan"), float("inf"), 1e308, True, "2"])
+def test_a_file_of_more_jobs_than_anyone_has_is_refused() -> None:
+    assert len(compare.jobs([{}] * 100)) == 100
+    with pytest.raises(Refusal, match="101 jobs: give at most 100, with `count`"):
+        compare.jobs([{}] * 101)
+
+
+@pytest.mark.parametrize("count", [0, -1, 5e-324, float("nan"), float("inf"), 1e308, True, "2"])
 def test_a_count_that_is_none_is_refused(count: object) -> None:
     with pytest.raises(Refusal, match="`count` of a job is .*: give a number above 0"):
         compare.weight({"count": count})
+
+
+def test_a_card_is_ranked_once_under_all_its_names() -> None:
+    assert [card.name for card in compare.choose(["L4", "NVIDIA L4", "l4"])] == ["L4"]

@@ -97,6 +97,7 @@ def test_lower_layers_of_qwen_have_no_window(family: str, fields: dict[str, Any]
         "intermediate_size": 128,
         "num_hidden_layers": 3,
         "num_attention_heads": 4,
+        "num_key_value_heads": 4,
         "vocab_size": 99,
     }
     model = families.read({"model_type": family, **size, "head_dim": 16, "sliding_window": 64, **fields})
@@ -137,5 +138,137 @@ def test_an_unknown_field_is_kept_for_the_interval() -> None:
     ],
 )
 def test_a_configuration_is_refused(config: Any, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        families.read(config)
+
+
+QWEN = {
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+}
+VIT = {
+    "model_type": "vit",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "image_size": 224,
+    "patch_size": 16,
+    "num_labels": 1000,
+}
+MIXTRAL = {**MISTRAL, "model_type": "mixtral", "sliding_window": None}
+
+
+# Published counts; those of biases from the classes of transformers.
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (QWEN, 7_615_616_512),
+        ({**QWEN, "attention_bias": False}, 7_615_616_512),
+        (MIXTRAL, 46_702_792_704),
+        (VIT, 86_567_656),
+        ({**VIT, "qkv_bias": False}, 86_567_656 - 12 * 3 * 768),
+        ({**BERT, "tie_word_embeddings": False}, 109_514_298 + 30522 * 768),
+        ({**LLAMA, "attention_bias": True}, 1_235_814_400 + 16 * (2048 + 2 * 512 + 2048)),
+        ({**LLAMA, "mlp_bias": True}, 1_235_814_400 + 16 * (2 * 8192 + 2048)),
+    ],
+    ids=str,
+)
+def test_biases_and_heads_are_those_of_the_class(config: dict[str, Any], parameters: int) -> None:
+    assert families.parameters(families.read(config))["total"] == parameters
+
+
+def test_an_absent_field_has_the_default_of_its_class() -> None:
+    absent = {key: value for key, value in MISTRAL.items() if key not in ("num_key_value_heads", "sliding_window")}
+    assert families.read(absent) == families.read(MISTRAL)
+    # A field that is null has none.
+    nothing = families.read({**absent, "num_key_value_heads": None, "sliding_window": None})
+    assert (nothing.kv_heads, set(nothing.windows)) == (32, {None})
+    # The text_config of a gemma3 of four billion parameters has no more.
+    small = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}
+    model = families.read({**small, "sliding_window": 1024})
+    assert families.parameters(model)["total"] == 3_880_263_168
+    assert families.cache_bytes(model, 8192, 2) == (5 * 8192 + 29 * 1024) * 2 * 4 * 256 * 2
+
+
+def test_a_window_is_of_families_that_read_it() -> None:
+    with pytest.raises(Refusal, match="sliding_window may change the shape"):
+        families.read({**LLAMA, "sliding_window": 64})
+    with pytest.raises(Refusal, match="sliding_window_pattern may change the shape"):
+        families.read({**MISTRAL, "sliding_window_pattern": 2})
+    assert set(families.read({**LLAMA, "sliding_window": None, "use_sliding_window": False}).windows) == {None}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "pruned_heads": {},
+            "chunk_size_feed_forward": 0,
+            "num_beams": 1,
+            "no_repeat_ngram_size": 0,
+            "bad_words_ids": None,
+        },
+        {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}, "rope_theta": 500000.0, "pretraining_tp": 1},
+        {"architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "attn_implementation": "sdpa"},
+        {"quantization_config": None, "mlp_only_layers": []},
+    ],
+)
+def test_fields_without_effect_change_nothing(fields: dict[str, Any]) -> None:
+    assert families.read({**LLAMA, **fields}) == families.read(LLAMA)
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({**LLAMA, "hidden_act": "relu"}, "hidden_act"),
+        ({**GEMMA, "hidden_activation": "silu"}, "hidden_activation"),
+        ({**BERT, "output_attentions": True}, "output_attentions"),
+    ],
+)
+def test_another_activation_or_output_widens(config: dict[str, Any], field: str) -> None:
+    assert families.read(config).unknown == (field,)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({**LLAMA, "compression_config": {"format": "pack"}}, "compression_config may change the shape"),
+        ({**LLAMA, "load_in_4bit": True}, "load_in_4bit may change the shape"),
+        ({**LLAMA, "attn_implementation": "eager"}, "another shape of llama"),
+        ({**LLAMA, "_attn_implementation": "eager"}, "another shape of llama"),
+        ({**BERT, "position_embedding_type": "relative_key"}, "another shape of bert"),
+        ({**GEMMA, "use_bidirectional_attention": True}, "another shape of gemma3_text"),
+        ({**GEMMA, "final_logit_softcapping": 30.0}, "another shape of gemma3_text"),
+        (
+            {**LLAMA, "architectures": ["LlamaForSequenceClassification"]},
+            "the head of ForCausalLM is known: remove the field",
+        ),
+        ({**LLAMA, "architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM'"),
+        ({**BERT, "architectures": ["BertModel"]}, "the head of ForMaskedLM or ForPreTraining is known"),
+        ({**LLAMA, "tie_word_embeddings": "false"}, "tie_word_embeddings is 'false': give true or false"),
+        ({**QWEN, "use_sliding_window": "false"}, "use_sliding_window is 'false': give true or false"),
+        ({**LLAMA, "intermediate_size": None}, "has no intermediate_size"),
+        ({**GPT2, "n_layer": 2**31 - 1}, "n_layer is 2147483647: give a whole number from 1 to 10000"),
+        ({**GPT2, "n_embd": 10**5000}, "n_embd is a number of thousands of digits"),
+        ({**MIXTRAL, "num_experts_per_tok": 9}, "a token has 9 of 8 experts"),
+        ({**VIT, "patch_size": 225}, "no multiple of 225"),
+        ({**GPT2, "\x1b\n": 5}, "the field \\?\\? may change"),
+        ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}}, "write its `text_config` to a file"),
+        (
+            {"model_type": "gemma3", "text_config": {"model_type": []}},
+            "unknown architecture gemma3: known are gpt2, llama",
+        ),
+        ({"model_type": "deepseek_v3"}, "known are gpt2, llama, mistral, .*, lstm; or give a Python entry point"),
+        ({**QWEN, "layer_types": ["sliding_attention"] * 28}, "the fields of the window give none"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_may_change_the_shape_is_refused(config: Any, message: str) -> None:
     with pytest.raises(Refusal, match=message):
         families.read(config)

@@ -20,6 +20,13 @@ def test_one_card_of_each_model_with_its_memory(tmp_path: Path) -> None:
     assert [row.baseline for row in found] == [None, None]
 
 
+def test_two_cards_of_one_name_and_two_memories(tmp_path: Path) -> None:
+    with fake_nvml.fake(["RTX 4090", "RTX 4090"]) as machine:
+        machine.set(1, memory__total=2**34)
+        found = host.read_cards(str(tmp_path))
+    assert len({row.memory_bytes for row in found}) == 2
+
+
 def test_a_host_without_a_gpu_is_refused(tmp_path: Path) -> None:
     with fake_nvml.fake([]), pytest.raises(Refusal, match="name cards of the table"):
         host.read_cards(str(tmp_path))

@@ -29,5 +29,5 @@ def test_parameters_of_vit_are_those_of_torchvision() -> None:
 
 
 def test_an_lstm_names_its_missing_size() -> None:
-    with pytest.raises(Refusal, match="hidden_size of the LSTM is None"):
+    with pytest.raises(Refusal, match="its hidden_size is None"):
         nets.lstm({"model_type": "lstm", "input_size": 4})

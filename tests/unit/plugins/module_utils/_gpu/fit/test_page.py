@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, cards, compare, page
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
+    answer,
+    cards,
+    compare,
+    page,
+    together,
+)
 
 from tests.unit.support.gpu_fit import job
 
@@ -18,3 +24,12 @@ def test_the_page_needs_nothing_else_and_escapes_names() -> None:
 def test_names_of_jobs_are_escaped() -> None:
     found = answer.estimate(job(name="<b>", torchvision="resnet18"), [cards.find("L4")])
     assert "&lt;b&gt;" in page.page({"jobs": [found]}) and "<b>" not in page.page({"jobs": [found]})
+
+
+def test_the_page_has_notes_and_pairs() -> None:
+    first, second = (job(name=name, torchvision="resnet18", dtype="bf16") for name in ("<one>", "two"))
+    card = cards.find("T4")
+    pair = together.together((first, second), card)
+    text = page.page({"jobs": [answer.estimate(first, [card])], "together": [pair]})
+    assert "no units for bf16" in text and "no model was built" in text
+    assert "&lt;one&gt; and two at once on one T4" in text

@@ -12,6 +12,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 from tests.unit.support.gpu_fit import GPT2, LLAMA, job
 
 MIXTRAL = {**LLAMA, "model_type": "mixtral", "intermediate_size": 2048}
+VIT = {key: LLAMA[key] for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")}
+VIT = {**VIT, "model_type": "vit", "image_size": 224, "patch_size": 16}
 LSTM = {"model_type": "lstm", "input_size": 8, "hidden_size": 8, "num_layers": 1, "num_labels": 2}
 
 
@@ -33,8 +35,8 @@ LSTM = {"model_type": "lstm", "input_size": 8, "hidden_size": 8, "num_layers": 1
         ({"task": "infer", "checkpointing": True}, "`checkpointing` is only for training"),
         ({"gpus": 2}, "say how they share"),
         ({"sharing": "fsdp"}, "fsdp with one GPU"),
-        ({"gpus": 17, "sharing": "fsdp"}, "more shards than the 16 layers"),
-        ({"gpus": 3, "sharing": "tensor"}, "8 key and value heads of the model cannot be divided"),
+        ({"gpus": 3, "sharing": "tensor"}, "8 key and value heads of the model cannot be divided by it: set 2, 4, 8"),
+        ({"config": {**LLAMA, "num_key_value_heads": 1}, "gpus": 2, "sharing": "tensor"}, "share by fsdp"),
         ({"torchvision": "resnet50", "gpus": 2, "sharing": "fsdp"}, "set ddp"),
         ({"torchvision": "resnet51"}, "resnet51 is not in the table; the nearest are resnet50"),
         ({"torchvision": "resnet50", "image": 8}, "`image` is 8"),
@@ -59,3 +61,35 @@ def test_patches_are_the_tokens_of_an_image() -> None:
 def test_defaults() -> None:
     smallest = job(config=LLAMA)
     assert (smallest.task, smallest.batch, smallest.optimizer) == ("train", 1, "adamw")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"checkpointing": "false"}, "`checkpointing` is 'false': give true or false"),
+        ({"task": ""}, "`task` is '': give one of train"),
+        ({"dtype": []}, "`dtype` is \\[\\]: give one of fp32"),
+        ({"name": {}}, "`name` is {}: give at most 100 printable characters"),
+        ({"name": "a\nb"}, "`name` is"),
+        ({"name": "a" * 101}, "`name` is"),
+        ({"batch": 10**5000}, "`batch` is a number of thousands of digits"),
+        ({"image": 224}, "`image` is 224, and its model takes tokens"),
+        ({"torchvision": "resnet50", "sequence": 8}, "`sequence` is 8, and the model takes images"),
+        ({"config": VIT, "image": 384, "sequence": 0}, "`image` is 384, and its configuration has 224"),
+        ({"config": VIT, "sequence": 8}, "`sequence` is 8, and the model takes images"),
+        ({"lora_rank": 8}, "`lora_rank` and `lora_targets` are for lora and qlora, and `task` is train"),
+        ({"task": "infer", "lora_targets": "all"}, "and `task` is infer: remove them"),
+        (
+            {"config": MIXTRAL, "task": "lora", "lora_targets": "all"},
+            "experts of a mixture are no linear layers: give attention",
+        ),
+        ({"torchvision": "resnet50", "config": LLAMA}, "`model` is given twice"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        job(**given)
+
+
+def test_fsdp_may_have_more_shards_than_layers() -> None:
+    assert job(gpus=64, sharing="fsdp").gpus == 64

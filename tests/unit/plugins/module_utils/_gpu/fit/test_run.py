@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, host, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 
@@ -47,8 +47,11 @@ def test_a_traced_model(tmp_path: Path) -> None:
         ('{"failed": "no_torch", "message": ""}', "has no PyTorch"),
         ('{"failed": "entry", "message": "KeyError: x"}', "KeyError: x: correct the entry point"),
         ('{"failed": "recurrent", "message": ""}', "has recurrent layers"),
-        ("Segmentation fault", "`model` could not be traced"),
-        ("", "`model` could not be traced"),
+        ('{"failed": "entry", "message": "A\\nB\\u001b"}', "`model` could not be traced: A B[?]: correct"),
+        ("Segmentation fault", "`model` could not be traced: it ended with status 0 and no result"),
+        ("", "`model` could not be traced: it ended with status 0 and no result"),
+        ("5", "`model` could not be traced"),
+        ('{"parts": 5}', "`model` could not be traced"),
     ],
 )
 def test_a_model_that_cannot_be_traced(tmp_path: Path, output: str, message: str) -> None:
@@ -60,3 +63,34 @@ def test_an_unknown_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(run.os, "geteuid", lambda: 0)
     with pytest.raises(Refusal, match="There is no user nemo: set `user`"):
         run.Fit("python3", "nemo").estimate({"model": "model.py:build"}, [])
+
+
+def counting(folder: Path) -> str:
+    """Return an interpreter that counts its starts and keeps its arguments."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\necho \"$4\" >> {folder}/starts\necho '{json.dumps(TRACED)}'\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_model_is_traced_once_for_all_cards(tmp_path: Path) -> None:
+    rows = [host.HostCard(cards.find(name), 2**34, None) for name in ("L4", "T4", "A10")]
+    found = fit(counting(tmp_path)).on_host({"model": "model.py:build", "sequence": 16}, rows)
+    assert [row["unit"] for row in found["cards"]] == ["sequences/s"] * 3
+    assert len((tmp_path / "starts").read_text().splitlines()) == 2
+
+
+def test_other_models_of_torchvision_are_traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The path of an interpreter may be relative.
+    counting(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = fit("./python").estimate({"model": "efficientnet_b0", "batch": 4}, [cards.find("L4")])
+    wanted = json.loads((tmp_path / "starts").read_text().splitlines()[0])
+    assert (wanted["torchvision"], wanted["image"], wanted["batch"]) == ("efficientnet_b0", 224, 4)
+    assert (found["name"], found["basis"], found["cards"][0]["unit"]) == ("efficientnet_b0", "traced", "images/s")
+
+
+@pytest.mark.parametrize("python", ["/does/not/exist", "/etc/passwd"])
+def test_an_interpreter_that_is_none(python: str) -> None:
+    with pytest.raises(Refusal, match=f"`python`: {python} cannot be started .*: name an interpreter"):
+        fit(python).estimate({"model": "model.py:build"}, [])

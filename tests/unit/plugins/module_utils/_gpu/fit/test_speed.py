@@ -44,6 +44,29 @@ def test_a_mask_makes_attention_slower() -> None:
     assert speed.measure(window).first.tensor > speed.measure(plain).first.tensor
 
 
+def test_a_frozen_weight_has_no_gradient_to_convert() -> None:
+    """Autocast reads four bytes and writes two for each; only a trained weight has a gradient, which goes back."""
+    moved = {
+        (task, dtype): speed.measure(job(task=task, dtype=dtype, lora_rank=1)).rest.moved
+        for task in ("lora", "qlora")
+        for dtype in ("amp", "bf16")
+    }
+    again = {task: moved[task, "amp"] - moved[task, "bf16"] for task in ("lora", "qlora")}
+    linear = 973_078_528
+    assert again["lora"] - again["qlora"] == pytest.approx(6 * linear, rel=0.01)
+
+
+def test_generation_in_fp32_has_no_tensor_cores() -> None:
+    work = speed.measure(job(task="infer", new_tokens=8, dtype="fp32"))
+    assert work.first.tensor == 0 < work.first.plain
+
+
+def test_energy_is_that_of_all_gpus() -> None:
+    rates = cards.find("H100").rates()
+    single, four = (speed.predict(job(**given), rates, 700) for given in ({}, {"gpus": 4, "sharing": "ddp"}))
+    assert four.joules == pytest.approx(4 * (single.joules or 0))
+
+
 def test_speeds_of_a_real_card() -> None:
     figures = json.loads(MEASURED.read_text())
     found = figures["rates"]
