@@ -63,14 +63,15 @@ for line in sys.stdin:
 """
 
 
-def start(program: str, *arguments: str, **streams: int) -> subprocess.Popen[str]:
+def start(program: str, *arguments: str, stdin: int | None = None, stderr: int | None = None) -> subprocess.Popen[str]:
     paths = (str(CHECKOUT), str(CHECKOUT / "collections"), *sys.path)
     return subprocess.Popen(
         (sys.executable, "-c", DRIVER + program, *arguments),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        stdin=stdin,
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
-        **streams,
     )
 
 
@@ -898,6 +899,7 @@ def test_killed_run_keeps_an_environment_at_every_step(host, tmp_path):
     before = host.root.rename(tmp_path / "before")
     params = host.params({"name": "research", "packages": ["libnumbers ==1.1"]}, keep=0)
     with start(FORKS, stdin=subprocess.PIPE) as runs:
+        assert runs.stdin and runs.stdout
         for step in range(1, 100):
             subprocess.run(("rm", "-rf", host.root), check=True)
             subprocess.run(("cp", "-a", before, host.root), check=True)
