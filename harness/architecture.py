@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,12 +55,15 @@ def in_packages(path: Path, root: Path = ROOT) -> str:
     return str(path.relative_to(root / UTILS)) if path.is_relative_to(root / UTILS) else path.name
 
 
-def imported(text: str) -> Iterator[str]:
-    """Yield what a source imports from module_utils, as `_gpu.mig.plan`."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(NAMESPACE):
-            module = f"{node.module}.".removeprefix(NAMESPACE).rstrip(".")
-            yield from (".".join(filter(None, [module, alias.name])) for alias in node.names)
+@functools.cache
+def imported(text: str) -> tuple[str, ...]:
+    """Return what a source imports from module_utils, as `_gpu.mig.plan`."""
+    return tuple(
+        ".".join(filter(None, [f"{node.module}.".removeprefix(NAMESPACE).rstrip("."), alias.name]))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(NAMESPACE)
+        for alias in node.names
+    )
 
 
 def arrows(root: Path = ROOT) -> dict[str, set[str]]:

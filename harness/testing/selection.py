@@ -287,21 +287,36 @@ def files_of_role(role: str, root: Path) -> frozenset[Path]:
     return frozenset(own | {each for name in roles_with(role, root) for each in files_named_in_role(name, root)})
 
 
+class Names(NamedTuple):
+    """What a Python file imports, by full name, and its other texts. Each is there once."""
+
+    imported: set[str]
+    strings: set[str]
+
+
 @functools.cache
-def parsed(path: Path) -> ast.Module:
-    """Return a Python file without its documentation, which names plugins that it does not use."""
+def names_in(path: Path) -> Names:
+    """Read a Python file without its documentation, which names plugins that it does not use."""
     tree = ast.parse(path.read_text())
     tree.body = [node for node in tree.body if not (isinstance(node, ast.Assign) and is_document(node))]
-    return tree
+    names = Names(set(), set())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.imported.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.strings.add(node.value)
+    return names
 
 
 @functools.cache
 def files_named_in_python(path: Path, root: Path) -> frozenset[Path]:
     """Return the files of the checkout that a Python file imports or names as a plugin."""
     found: set[Path] = set()
-    for name in imported(parsed(path)):
+    for name in names_in(path).imported:
         found.update(files_of_import(name, root))
-    for text in strings(parsed(path)):
+    for text in names_in(path).strings:
         for short in re.findall(rf"(?<!\w){re.escape(NAMESPACE)}(\w+)", text):
             found.update(plugins_called(short, root))
     if path.is_relative_to(root / "plugins"):
@@ -313,7 +328,7 @@ def files_named_in_python(path: Path, root: Path) -> frozenset[Path]:
 def paths_named_in_python(path: Path, root: Path) -> frozenset[Path]:
     """Return the files that strings of a Python file name: by a path, by a folder above them, by the full name of a role."""
     found: set[Path] = set()
-    for text in strings(parsed(path)):
+    for text in names_in(path).strings:
         for short in re.findall(rf"(?<!\w){re.escape(NAMESPACE)}(\w+)", text):
             if (root / "roles" / short).is_dir():
                 found |= files_of_role(short, root)
@@ -332,23 +347,8 @@ def is_joined(path: Path, name: str) -> bool:
     return re.search(rf'/ f?"{re.escape(name)}"', path.read_text()) is not None
 
 
-def strings(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
 def is_document(node: ast.Assign) -> bool:
     return any(isinstance(target, ast.Name) and target.id in DOCUMENTS for target in node.targets)
-
-
-def imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def files_of_import(name: str, root: Path) -> Iterator[Path]:

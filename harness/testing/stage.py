@@ -122,8 +122,12 @@ def kill_tree(pid: int) -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment with this Python's programs first and without what the user's shell sets for Ansible."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))}
+    """Return the environment with this Python's programs first and without what the user's shell sets for Ansible.
+
+    A Python that may not keep what it has compiled compiles the same files again in every process of the tests.
+    """
+    dropped = ("ANSIBLE_", "MOLECULE_", "PYTEST_", "PYTHONDONTWRITEBYTECODE")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     # pyenv's shims refuse to run where no version is chosen: its real programs are asked instead.
     pythons = sorted(Path(kept.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.*/bin"))
     others = [path for path in kept["PATH"].split(os.pathsep) if not path.endswith("/shims")]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,21 @@ def flaws(rule: Callable[[str], Iterable[str]], files: Iterable[Path]) -> dict[s
     return {name: lines for name, lines in found.items() if lines}
 
 
+@functools.lru_cache(maxsize=1)
+def nodes(text: str) -> list[ast.AST]:
+    """Return all nodes of a source. The rules read one file after the other, and each several times."""
+    return list(ast.walk(ast.parse(text)))
+
+
 def calls(text: str) -> Iterator[tuple[ast.Call, str]]:
     """Yield each call with the full name of the function: also of `chown` after `from os import chown`, or of `o.chown`."""
-    tree = ast.parse(text)
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             names |= {each.asname: each.name for each in node.names if each.asname}
         elif isinstance(node, ast.ImportFrom):
             names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.Call):
             first, dot, rest = dotted(node.func).partition(".")
             yield node, f"{names.get(first, first)}{dot}{rest}"
@@ -44,7 +50,7 @@ def dotted(node: ast.expr) -> str:
 
 def commands(text: str) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
     """Yield each list or tuple, which may be a command, without the programs that start another."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.List | ast.Tuple):
             arguments = list(node.elts)
             while arguments and literal(arguments[0]) in ("env", "ionice", "nice", "sudo", "timeout"):
@@ -64,7 +70,7 @@ SPEC_WORDS = {f"'{word}'" for word in ("type", "elements", "required", "default"
 def literal_specs(text: str) -> dict[str, dict[str, Any]]:
     """Return option name -> its literal words, of every dictionary that looks like an argument spec."""
     found = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Dict):

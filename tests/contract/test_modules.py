@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from harness.architecture import in_packages
+from tests.contract.sources import nodes
 
 CHECKOUT = Path(__file__).parents[2]
 MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
@@ -32,13 +34,15 @@ WITHOUT_LOCK = {
 OURS = "ansible_collections.rigwright.workstation.plugins.module_utils."
 
 
-def imported(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line and full name of everything that *text* imports."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+@functools.cache
+def imported(text: str) -> tuple[tuple[int, str], ...]:
+    """Return line and full name of everything that *text* imports."""
+    return tuple(
+        (node.lineno, f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name)
+        for node in nodes(text)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    )
 
 
 def dotted(path: Path) -> str:
@@ -51,10 +55,9 @@ def on_target() -> list[Path]:
     reached, new = set(), set(MODULES)
     while new:
         reached |= new
-        names = {name for path in new for _line, name in imported(path.read_text())}
-        new = {
-            path for path in UTILS if any(f"{name}.".startswith(f"{OURS}{dotted(path)}.") for name in names)
-        } - reached
+        parts = [name.split(".") for path in new for _line, name in imported(path.read_text())]
+        names = {".".join(each[:end]) for each in parts for end in range(1, len(each) + 1)}
+        new = {path for path in UTILS if OURS + dotted(path) in names} - reached
     return sorted(reached)
 
 
@@ -69,7 +72,7 @@ def header(text: str) -> Iterator[str]:
 
 def errors(text: str) -> Iterator[str]:
     """Yield handlers that catch every exception and do not raise it again."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.ExceptHandler) and ast.unparse(node.body[-1]) != "raise":
             caught = ast.unparse(node.type) if node.type else "everything"
             if re.search(r"\b(everything|Exception|BaseException)\b", caught):

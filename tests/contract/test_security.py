@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.contract.sources import PYTHON, SPECS, YAML, calls, commands, flaws, literal, literal_specs
+from tests.contract.sources import PYTHON, SPECS, YAML, calls, commands, dotted, flaws, literal, literal_specs, nodes
 
 SECRET = re.compile(
     r"(password|passwd|passphrase|secret|token|nt_hash|private_key|api_key|access_key|psk|credential)s?$"
@@ -112,8 +112,7 @@ DOWNLOADING = ("open_url", "urlopen", "fetch_url", "urlretrieve", "opened_url", 
 
 def downloads(text: str) -> bool:
     return any(
-        isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in DOWNLOADING
-        for node in ast.walk(ast.parse(text))
+        isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in DOWNLOADING for node in nodes(text)
     )
 
 

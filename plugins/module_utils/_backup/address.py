@@ -10,6 +10,7 @@ the environment of S3). Secrets leave this file only as the content of files tha
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import posixpath
@@ -114,6 +115,7 @@ def has_secret(url: str) -> bool:
     return bool(at) and (kind in (REST, S3) or (kind == SFTP and ":" in user))
 
 
+@functools.cache
 def fingerprint(name: str, secret: str) -> str:
     """Return a fingerprint of a secret. It is expensive to compute, so that nobody can guess the secret from it."""
     if not secret:

@@ -16,6 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.modules import backup_repository
 
 from tests.unit.support.backup.hosts import PASSWORD, restic
+from tests.unit.support.backup.restic_keys import weaken_new
 
 Run = Callable[..., dict[str, Any]]
 
@@ -27,7 +28,9 @@ def tmp_path(open_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(tmp_path: Path, run_module: Run) -> Callable[..., dict[str, Any]]:
+def call(tmp_path: Path, run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    weaken_new(monkeypatch)
+
     def ask(
         check: bool = False,
         password: str = PASSWORD,

@@ -38,30 +38,45 @@ DRIVER = """\
 import itertools, json, os, sys
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.rigwright.workstation.plugins.modules import conda_environment
-params, step = json.loads(sys.argv[1])
-steps = itertools.count(1)
-def dying(change):
-    def wrapped(*arguments, **options):
-        if next(steps) == step:
-            os._exit(9)
-        return change(*arguments, **options)
-    return wrapped
-for name in ("mkdir", "rename", "replace", "rmdir", "symlink", "unlink"):
-    setattr(os, name, dying(getattr(os, name)))
-with patch_module_args(params):
-    conda_environment.main()
+def run(params, step):
+    steps = itertools.count(1)
+    def dying(change):
+        def wrapped(*arguments, **options):
+            if next(steps) == step:
+                os._exit(9)
+            return change(*arguments, **options)
+        return wrapped
+    for name in ("mkdir", "rename", "replace", "rmdir", "symlink", "unlink"):
+        setattr(os, name, dying(getattr(os, name)))
+    with patch_module_args(params):
+        conda_environment.main()
+"""
+ONCE = "run(*json.loads(sys.argv[1]))\n"
+# Loads the module once, and runs it in a fork for each line: this process has threads, which a fork would lose.
+FORKS = """\
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        os.dup2(2, 1)
+        run(*json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def process(params: dict[str, Any], step: int = 0) -> subprocess.Popen[str]:
+def start(program: str, *arguments: str, stdin: int | None = None, stderr: int | None = None) -> subprocess.Popen[str]:
     paths = (str(CHECKOUT), str(CHECKOUT / "collections"), *sys.path)
     return subprocess.Popen(
-        (sys.executable, "-c", DRIVER, json.dumps([params, step])),
+        (sys.executable, "-c", DRIVER + program, *arguments),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        stdin=stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
+
+
+def process(params: dict[str, Any]) -> subprocess.Popen[str]:
+    return start(ONCE, json.dumps([params, 0]), stderr=subprocess.PIPE)
 
 
 class Host:
@@ -879,28 +894,34 @@ def test_run_killed_while_linking_keeps_the_old_environment(host):
     assert len(list((host.prefix() / "share/large").iterdir())) == 20000
 
 
-def test_killed_run_keeps_an_environment_at_every_step(host):
-    for step in range(1, 100):
-        subprocess.run(("rm", "-rf", host.root), check=True)
-        host.ask("libnumbers ==1.0", keep=0)
-        run = process(host.params({"name": "research", "packages": ["libnumbers ==1.1"]}, keep=0), step)
-        _out, errors = run.communicate()
-        assert host.read("share/numbers/version") in ("1.0\n", "1.1\n"), f"killed before change {step}"
-        if run.returncode == 0:
-            break
-        assert run.returncode == 9, errors
-        host.ask("libnumbers ==1.1", keep=0)
-        assert host.read("share/numbers/version") == "1.1\n"
-        (leftovers,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
-        assert host.prefix().resolve() == leftovers
-        names = {path.name for path in leftovers.parent.iterdir()}
-        assert names == {
-            leftovers.name,
-            f"{leftovers.name}.json",
-            f"{leftovers.name}.lock",
-            f"{leftovers.name}.files.json",
-        }
-        assert not host.ask("libnumbers ==1.1", keep=0)["changed"]
+def test_killed_run_keeps_an_environment_at_every_step(host, tmp_path):
+    host.ask("libnumbers ==1.0", keep=0)
+    before = host.root.rename(tmp_path / "before")
+    params = host.params({"name": "research", "packages": ["libnumbers ==1.1"]}, keep=0)
+    with start(FORKS, stdin=subprocess.PIPE) as runs:
+        assert runs.stdin and runs.stdout
+        for step in range(1, 100):
+            subprocess.run(("rm", "-rf", host.root), check=True)
+            subprocess.run(("cp", "-a", before, host.root), check=True)
+            print(json.dumps([params, step]), file=runs.stdin, flush=True)
+            status = int(runs.stdout.readline())
+            assert host.read("share/numbers/version") in ("1.0\n", "1.1\n"), f"killed before change {step}"
+            if status == 0:
+                break
+            assert status == 9
+            host.ask("libnumbers ==1.1", keep=0)
+            assert host.read("share/numbers/version") == "1.1\n"
+            (leftovers,) = (path for path in (host.root / "generations/research").iterdir() if path.is_dir())
+            assert host.prefix().resolve() == leftovers
+            names = {path.name for path in leftovers.parent.iterdir()}
+            assert names == {
+                leftovers.name,
+                f"{leftovers.name}.json",
+                f"{leftovers.name}.lock",
+                f"{leftovers.name}.files.json",
+            }
+            assert not host.ask("libnumbers ==1.1", keep=0)["changed"]
+        runs.stdin.close()
     assert step > 5
 
 

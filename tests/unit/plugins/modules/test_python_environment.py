@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.modules import python_environment
 
 
@@ -53,8 +55,33 @@ class Host:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the first environment is kept that venv makes here."""
+    return tmp_path_factory.mktemp("first") / "environment"
+
+
 @pytest.fixture
-def host(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Iterator[Host]:
+def made_once(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy the first environment for each further one, which venv would make with three seconds of pip's own installation."""
+    run_command, venv = AnsibleModule.run_command, [sys.executable, "-I", "-m", "venv"]
+
+    def run(self: AnsibleModule, command: list[str], **options: Any) -> Any:
+        if command[:-1] != venv:
+            return run_command(self, command, **options)
+        if first.exists():
+            shutil.copytree(first, command[-1], symlinks=True)
+            return 0, "", ""
+        outcome = run_command(self, command, **options)
+        if outcome[0] == 0:
+            shutil.copytree(command[-1], first, symlinks=True)
+        return outcome
+
+    monkeypatch.setattr(AnsibleModule, "run_command", run)
+
+
+@pytest.fixture
+def host(tmp_path: Path, run_module: Callable[..., dict[str, Any]], made_once: None) -> Iterator[Host]:
     with http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), lambda *arguments: Silent(*arguments, directory=str(tmp_path))
     ) as server:

@@ -10,9 +10,13 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import Done
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
@@ -21,15 +25,39 @@ NONCE = TAG = 16  # bytes
 
 
 def weaken(repository: Path, password: str) -> None:
-    """Have the one key of a repository be derived from its password by the least work."""
-    (path,) = (repository / "keys").iterdir()
-    key = json.loads(path.read_text())
-    master = _open(_derive(key, password), base64.b64decode(key["data"]))
-    key.update(LEAST)
-    key["data"] = base64.b64encode(_seal(_derive(key, password), master)).decode()
-    text = json.dumps(key).encode()
-    (path.parent / hashlib.sha256(text).hexdigest()).write_bytes(text)
-    path.unlink()
+    """Have the keys of a repository that are not weak yet, and are those of this password, be derived by the least work."""
+    for path in (repository / "keys").iterdir():
+        key = json.loads(path.read_text())
+        if key["N"] == LEAST["N"]:
+            continue
+        master = _open(_derive(key, password), base64.b64decode(key["data"]))
+        key.update(LEAST)
+        key["data"] = base64.b64encode(_seal(_derive(key, password), master)).decode()
+        text = json.dumps(key).encode()
+        weak = path.parent / hashlib.sha256(text).hexdigest()
+        weak.write_bytes(text)
+        shutil.copystat(path, weak)
+        os.chown(weak, path.stat().st_uid, path.stat().st_gid)
+        path.unlink()
+
+
+def weaken_new(patch: pytest.MonkeyPatch) -> None:
+    """Have each key be weak that restic makes for the code under test, before anything reads it.
+
+    :param patch: undone with the test.
+    """
+    run = Restic.run
+
+    def weakening(self: Restic, *arguments: str, **options: Any) -> Done:
+        done = run(self, *arguments, **options)
+        if done.rc == 0 and ("init" in arguments or arguments[:2] == ("key", "add")):
+            new, repository = arguments[-1], self.repository
+            file = new if "add" in arguments else repository.password_file or repository.file("password")
+            address = Path(repository.file("address")).read_text().strip()
+            weaken(Path(address), Path(file).read_text().strip())
+        return done
+
+    patch.setattr(Restic, "run", weakening)
 
 
 def _derive(key: dict[str, Any], password: str) -> bytes:

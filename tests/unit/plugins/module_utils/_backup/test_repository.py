@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
 
 from tests.unit.support.backup.hosts import EACH_RESTIC, empty_repository
+from tests.unit.support.backup.restic_keys import weaken_new
 
 OLD, NEW, NEXT = "correct horse battery", "another long password", "and then a third one"
 Make = Callable[..., Opener]
@@ -31,8 +32,9 @@ def tmp_path(open_path: Path) -> Path:
 
 
 @pytest.fixture(params=EACH_RESTIC)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a function that opens the repository `disk` with a password, owned by an unprivileged user."""
+    weaken_new(monkeypatch)
     (tmp_path / "secrets").mkdir(mode=0o700)
     (tmp_path / "scratch").mkdir(mode=0o700)
     program = request.param()

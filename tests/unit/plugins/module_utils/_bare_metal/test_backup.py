@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import backup as backups
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import Backup, Failed
 
-from tests.unit.support.backup.hosts import EACH_RESTIC, PASSWORD
+from tests.unit.support.backup.hosts import EACH_RESTIC, PASSWORD, empty_repository
 
 
 @pytest.fixture(params=EACH_RESTIC)
@@ -26,8 +27,9 @@ def repository(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "source/data/set").write_text("can be had again")
     program = request.param()
     environment = {**os.environ, "RESTIC_REPOSITORY": str(tmp_path / "repository"), "RESTIC_PASSWORD": PASSWORD}
-    for arguments in (["init"], ["backup", "--host", "ws1", str(tmp_path / "source")]):
-        subprocess.run([program, "--no-cache", *arguments], env=environment, check=True, capture_output=True)
+    shutil.copytree(empty_repository(program), tmp_path / "repository")
+    command = [program, "--no-cache", "backup", "--host", "ws1", str(tmp_path / "source")]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
     return {"program": program, "entry": {"name": "nas", "url": str(tmp_path / "repository")}}
 
 
