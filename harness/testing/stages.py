@@ -66,11 +66,7 @@ def every_stage() -> list[Stage]:
         Stage("ruff", "Python is formatted and free of common mistakes", commands("ruff format --check", "ruff check")),
         Stage("mypy", "types hold", commands("mypy harness plugins tests")),
         Stage("yamllint", "YAML is well formed", commands("yamllint --strict .")),
-        Stage(
-            "ansible-lint",
-            "playbooks and roles meet the production profile",
-            commands("python -m harness.testing.lint"),
-        ),
+        Stage("ansible-lint", "playbooks and roles meet the production profile", commands("ansible-lint")),
         Stage("shellcheck", "shell scripts are free of common mistakes", shellcheck),
         Stage("words", "spelling, and the words of CONTRIBUTING.md", commands("codespell", "python -m harness words")),
         Stage("workflows", "files for GitHub and pre-commit are valid", commands(*WORKFLOWS)),
