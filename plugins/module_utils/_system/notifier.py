@@ -23,8 +23,10 @@ import sys
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 ENVIRONMENT = "/opt/rigwright/notify"
@@ -56,7 +58,7 @@ def read_addresses() -> list[str]:
     root = os.geteuid() == 0
     path = ADDRESSES if root else os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), CREDENTIAL)
     try:
-        content = json.loads(read_file(path, {0, os.geteuid()}))
+        content = json_text.parse(read_file(path, {0, os.geteuid()}))
         return [str(address) for address in content["urls"]]
     except PermissionError:
         raise Unready(f"{path} cannot be read: run this as root") from None
@@ -141,7 +143,7 @@ class Limit:
         """Count a message; return how many may follow within the hour, and -1 where this one is too many."""
         now = self.now()
         try:
-            kept = json.loads(read_file(self.path, {os.geteuid()}))
+            kept = json_text.parse(read_file(self.path, {os.geteuid()}))
             times = [moment for moment in kept if now - WINDOW_S < moment <= now]
         except (OSError, ValueError, TypeError):
             times = []
@@ -259,8 +261,8 @@ def main() -> int:
         return int(serve_all(receivers, sockets, os.environ["RUNTIME_DIRECTORY"], socket.gethostname(), report) > 0)
     problems = unreadable(receivers)
     if not chosen.check:
-        text = notify.printable(sys.stdin.read())
-        problems = send(receivers, notify.printable(chosen.title.replace("\n", " ")), text)
+        text = printable(sys.stdin.read(), keep="\n")
+        problems = send(receivers, printable(chosen.title.replace("\n", " ")), text)
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if not chosen.check:

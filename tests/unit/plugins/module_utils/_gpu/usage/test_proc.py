@@ -13,7 +13,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.p
     MISSING,
     Processes,
     parse_stat,
-    printable,
     read_containers,
     user_names,
 )
@@ -91,10 +90,6 @@ def test_stat_of_a_hostile_name_is_read() -> None:
     assert parse_stat(f"42 (a) R 9 (\x1b[2J) S {fields} 500 0\n", 100) == ("a) R 9 (?[2J", 5.0)
     assert parse_stat("", 100) is None
     assert parse_stat("42 (a) S 1", 100) is None
-
-
-def test_control_characters_are_replaced() -> None:
-    assert printable("a\x1b]0;x\x07\u202e\nb") == "a?]0;x???b"
 
 
 def test_uid_without_a_name_has_none() -> None:

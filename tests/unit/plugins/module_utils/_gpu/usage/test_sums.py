@@ -86,7 +86,20 @@ def test_file_keeps_the_sums() -> None:
         ('{"format": 2}', "has format 2, and this program reads 1"),
         ('{"format": 1, "day": "2026-11-24"}', "is of the day '2026-11-24'"),
         ('{"format": 1, "day": "2026-11-25", "observed_s": 1, "gpus": {}, "rows": [{}]}', "damaged"),
-        ('{"format": 1, "day": "2026-11-25", "observed_s": "x", "gpus": {}, "rows": []}', "could not convert"),
+        *(
+            ('{"format": 1, "day": "2026-11-25", "observed_s": ' + bad + ', "gpus": {}, "rows": []}', "damaged")
+            for bad in (
+                '"x"',
+                '"1"',
+                "true",
+                "-1",
+                "NaN",
+                "Infinity",
+                "1e999",
+                "1" + "0" * 400,
+                "[" * 9999 + "]" * 9999,
+            )
+        ),
     ],
 )
 def test_damaged_file_is_refused(text: str, message: str) -> None:
