@@ -160,7 +160,10 @@ def serve(
     host: str,
     report: t.Callable[[str], object],
 ) -> int:
-    """Send messages, and report each for the journal. Return the number of those that not all addresses have taken."""
+    """Send messages, and report each for the journal: before it is sent, and what became of it.
+
+    Return the number of those that not all addresses have taken.
+    """
     lost = 0
     for datagram in datagrams:
         try:
@@ -169,16 +172,26 @@ def serve(
             report(f"what was received is no message: {error}")
             lost += 1
             continue
-        remaining = limit.take()
-        if remaining < 0:
-            problems = [f"there were {MOST} messages within the hour"]
-        else:
-            problems = send(receivers, f"{host}: {title}", text if remaining else text + FULL)
+        # It is gone from its socket. Whatever ends this process while it sends, the journal has it, and it is not sent twice.
+        # A further line of a message does not look like another report.
+        report(f"received: {title}: {text}".replace("\n", "\n  "))
+        problems = _problems(receivers, limit, f"{host}: {title}", text)
         lost += bool(problems)
         outcome = f"not sent ({'; '.join(problems)})" if problems else f"sent to {len(receivers)}"
-        # A further line of a message does not look like another report.
-        report(f"{outcome}: {title}: {text}".replace("\n", "\n  "))
+        report(f"{outcome}: {title}")
     return lost
+
+
+def _problems(receivers: t.Mapping[str, Target | None], limit: Limit, title: str, text: str) -> list[str]:
+    """Send a message if the hour has room for it; return why it has not reached all addresses."""
+    try:
+        remaining = limit.take()
+    except OSError as error:
+        # Uncounted messages would have no limit.
+        return [f"messages cannot be counted: {error.strerror}"]
+    if remaining < 0:
+        return [f"there were {MOST} messages within the hour"]
+    return send(receivers, title, text if remaining else text + FULL)
 
 
 def serve_all(
