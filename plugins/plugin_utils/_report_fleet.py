@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import collections
 import datetime
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.plugin_utils import _finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _finding, _report_files
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     OUTSIDE,
     SCHEMA,
@@ -183,9 +183,9 @@ def parse(content: bytes) -> Report:
     :raises ValueError: it is none, or of another schema. The message names the key, not its value.
     """
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("is not JSON, or not all of it") from error
+        data = json_text.parse(content, _report_files.LIMIT)
+    except ValueError as error:
+        raise ValueError(f"is not JSON, or not all of it ({error})") from error
     if not isinstance(data, Mapping):
         raise ValueError("is not a report of the callback rigwright.workstation.report: it is no mapping")
     schema = data.get("schema")
@@ -203,12 +203,20 @@ def parse(content: bytes) -> Report:
                 {"name": _take(play, "name", str, "plays"), "seconds": _take(play, "seconds", float, "plays")}
                 for play in _take(data, "plays", list)
             ],
-            hosts={clean(name): _host(name, host) for name, host in _take(data, "hosts", Mapping).items()},
+            hosts=_named(_take(data, "hosts", Mapping), _host),
         )
         started(report)
     except ValueError as error:
         raise ValueError(f"is not a report of the callback rigwright.workstation.report: {error}") from error
     return report
+
+
+def _named(data: Mapping[str, Any], read: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Return what *read* makes of each value, by clean names."""
+    found = {clean(name): read(name, value) for name, value in data.items()}
+    if len(found) != len(data):
+        raise ValueError("two names differ by control characters alone")
+    return found
 
 
 def _host(name: str, data: object) -> HostReport:
@@ -221,7 +229,7 @@ def _host(name: str, data: object) -> HostReport:
     return HostReport(
         findings=list(_findings(_take(data, "findings", list, place), place)),
         failures=failures,
-        roles={clean(role): _work(work, place) for role, work in _take(data, "roles", Mapping, place).items()},
+        roles=_named(_take(data, "roles", Mapping, place), lambda _role, work: _work(work, place)),
         outside_roles=_work(_take(data, "outside_roles", Mapping, place), place),
         stats={key: _take(stats, key, int, place) for key in stats},
     )
