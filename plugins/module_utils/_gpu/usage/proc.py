@@ -34,7 +34,7 @@ _SESSIONS = "/run/systemd/sessions"
 _START = 19
 # A process that started this long after NVML was uptime cannot be the one that NVML named. The kernel counts in 10 ms.
 _TOLERANCE_S = 0.02
-_NAME = 64
+_NAME, _GROUP = 64, 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,10 @@ class Processes:
         again = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
         if not uid or not again or again[1] != stat[1]:
             return MISSING
-        return Process(stat[1], stat[0], attribute(groups, int(uid[1]), names), int(uid[1]))
+        owner = attribute(groups, int(uid[1]), names)
+        # Users name groups below their slice, and a hub those of dynamic users.
+        shown = dataclasses.replace(owner, user=printable(owner.user, _NAME), name=printable(owner.name, _GROUP))
+        return Process(stat[1], stat[0], shown, int(uid[1]))
 
     def _service(self, session: str) -> str:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.

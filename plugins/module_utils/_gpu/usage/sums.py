@@ -149,7 +149,7 @@ def from_text(text: str, name: str) -> Day:
             }
         for row in content["rows"]:
             use = Use(*(_sum(row, field.name) for field in dataclasses.fields(Use)))
-            day.rows[(_text(row["user"]), _text(row["kind"]), _text(row["gpu"]))] = use
+            day.rows.setdefault((_text(row["user"]), _text(row["kind"]), _text(row["gpu"])), Use()).add(use)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is damaged ({error})") from error
     return day

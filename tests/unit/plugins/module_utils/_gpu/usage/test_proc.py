@@ -92,6 +92,13 @@ def test_stat_of_a_hostile_name_is_read() -> None:
     assert parse_stat("42 (a) S 1", 100) is None
 
 
+def test_name_of_a_group_is_printable(tmp_path: Path) -> None:
+    add(tmp_path, 42, 100, 1000, "/user.slice/user-1000.slice/user@1000.service/\x1b[2J\u202e.service")
+    assert processes(tmp_path).read([42], 10.0)[42].owner.name == "?[2J?.service"
+    add(tmp_path, 43, 100, 61200, "/system.slice/jupyter-\x85x.service")
+    assert processes(tmp_path).read([43], 10.0)[43].owner.user == "?x"
+
+
 def test_uid_without_a_name_has_none() -> None:
     names = user_names()
     assert names(0) == "root"

@@ -107,6 +107,12 @@ def test_damaged_file_is_refused(text: str, message: str) -> None:
         sums.from_text(text, "2026-11-25")
 
 
+def test_names_that_read_the_same_are_summed() -> None:
+    rows = {("a\x85", "ssh", "GPU-1"): sums.Use(1.0), ("a\x1b", "ssh", "GPU-1"): sums.Use(2.0)}
+    found = sums.from_text(sums.as_text(sums.Day("2026-11-25", 1.0, {}, rows)), "2026-11-25")
+    assert found.rows == {("a?", "ssh", "GPU-1"): sums.Use(3.0)}
+
+
 def test_file_is_json_for_others() -> None:
     assert json.loads(sums.as_text(sums.Day("2026-11-25")))["format"] == 1
 
