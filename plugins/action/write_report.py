@@ -134,8 +134,10 @@ class ActionModule(ActionBase):
                 outputs[name] = files[0].with_suffix(suffix)
             elif path:
                 outputs[name] = _paths([path])[0]
-        for name, path in outputs.items():
-            if path in [*files, *earlier_files] or list(outputs.values()).count(path) > 1:
+        reports = {os.path.realpath(path) for path in (*files, *earlier_files)}
+        places = [_report_files.place_of(path) for path in outputs.values()]
+        for (name, path), place in zip(outputs.items(), places, strict=True):
+            if place in reports or places.count(place) > 1:
                 self._refuse(
                     f"report_{name}", f"{path} is a report, or the file of another format", "name a file of its own"
                 )

@@ -26,6 +26,11 @@ def read(path: Path) -> bytes:
     return _content(os.path.realpath(path))
 
 
+def place_of(path: Path) -> str:
+    """Return where a file is written: its directory may be a link of the user, and a link in its own place is replaced."""
+    return os.path.join(os.path.realpath(path.parent), path.name)
+
+
 def write(path: Path, content: str, pretend: bool = False) -> bool:
     """Replace a file in one step, unless it is as it should be; return whether that was due.
 
@@ -34,7 +39,7 @@ def write(path: Path, content: str, pretend: bool = False) -> bool:
     :param pretend: write nothing.
     :raises OSError: it cannot be written, and is as it was.
     """
-    place = os.path.join(os.path.realpath(path.parent), path.name)
+    place = place_of(path)
     mode, group = _rights(place)
     data = content.encode("utf-8", errors="replace")
     if group is not None and _content(place) == data:

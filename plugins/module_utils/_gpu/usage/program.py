@@ -16,9 +16,10 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import request, terminals
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, request, terminals
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Child
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sampler import (
@@ -110,6 +111,9 @@ def sample() -> int:
     if not is_alone(tree):
         sys.stderr.write("another sampler runs: `systemctl status rigwright-gpu-usage` shows it\n")
         return 1
+    for folder in (HOME, days.HOME):
+        with contextlib.suppress(OSError):
+            clear_unfinished(tree.at(folder))
     # Blocked in the child, too, which ends when its input does.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
     child = Child([sys.executable, "-I", "-B", sys.argv[0], PROBE], TIMEOUT_S)

@@ -113,7 +113,7 @@ class Sampler:
             row["idle_s"] = round(self.windows.seconds[process])
         self._earlier = {}
         uses = {gpu["uuid"]: sums.use_of(gpu["processes"], seconds, gpu["joules"]) for gpu in gpus}
-        self.metrics.add(gpus, uses, now)
+        self.metrics.add(gpus, uses, clock)
         for day, part in sums.parts_of(now, seconds).items():
             sums.add(self._day(day), gpus, seconds, part)
 

@@ -135,6 +135,15 @@ def test_no_report_is_overwritten(run_tasks, folder):
     assert json.loads((folder / "lab.json").read_text())["schema"] == 1
 
 
+def test_no_report_is_overwritten_by_another_way(run_tasks, folder):
+    (folder / "www").symlink_to(folder)
+    write = {"file": [f"{folder}/lab.json"], "html": f"{folder}/www/lab.json", "junit": ""}
+    run = run_tasks([{WRITE: write}])
+    assert run.rc == 2
+    assert f"report_html: {folder}/www/lab.json is a report" in run.output
+    assert json.loads((folder / "lab.json").read_text())["schema"] == 1
+
+
 def test_file_that_cannot_be_written_is_named(run_tasks, folder):
     write = {"file": str(folder / "lab.json"), "html": str(folder), "junit": str(folder / "office.json/x.xml")}
     output = " ".join(run_tasks([{WRITE: write}]).output.split())

@@ -78,6 +78,7 @@ def test_content_that_is_no_report_is_refused(content, problem):
         ({"seconds": 10**400}, "it has a number of 401 digits"),
         ({"seconds": 10**20}, "seconds is out of range"),
         ({"seconds": True}, "seconds is missing or no number"),
+        ({"hosts": {"ws\n\u202e": None}}, "hosts.ws??.stats is missing or no mapping"),
         ({"hosts": {"ws\x01": HOST, "ws\x02": HOST}}, "two names differ by control characters alone"),
         ({"plays": [1]}, "plays.name is missing"),
         ({"hosts": ["hunter2"]}, "hosts is missing or no mapping"),

@@ -119,6 +119,21 @@ def test_second_sampler_ends(
     assert program.is_alone(Tree(str(tmp_path)))
 
 
+def test_files_of_a_killed_sampler_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{program.HOME}/.snapshot.json.a_b0c1d2", f"{program.days.HOME}/.2026-11-25.json.abcdefgh"]
+    for path, text in ((program.SETTINGS, json.dumps(SETTINGS)), *((name, "{") for name in names)):
+        (tmp_path / path.lstrip("/")).parent.mkdir(parents=True)
+        (tmp_path / path.lstrip("/")).write_text(text)
+    monkeypatch.setattr(program, "Tree", lambda: Tree(str(tmp_path)))
+    monkeypatch.setattr(program, "run", lambda *_arguments: None)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    try:
+        assert program.sample() == 0
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    assert [name for name in names if (tmp_path / name.lstrip("/")).exists()] == []
+
+
 def test_lock_that_cannot_be_had_stops_no_sampler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.is_alone(Tree(str(tmp_path)))
     path = tmp_path / program.LOCK.lstrip("/")

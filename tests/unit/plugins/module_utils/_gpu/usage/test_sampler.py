@@ -171,6 +171,15 @@ def test_clock_step_loses_and_adds_nothing(host: Host, step: float) -> None:
     assert host.row()["held_s"] == 3600.0
 
 
+def test_clock_that_was_in_the_future_keeps_no_room(host: Host) -> None:
+    """Users make room a day after their last process, also when that was in a wrong year."""
+    host.time += 10 * 365 * 86400
+    host.processes = [process(42)]
+    host.run(2)
+    host.time -= 10 * 365 * 86400
+    assert [*host.sampler.metrics.active.values()] == [host.clock]
+
+
 def test_clock_set_back_a_day_goes_on_with_that_day(host: Host) -> None:
     host.processes = [process(42)]
     host.run(1 + 4)
