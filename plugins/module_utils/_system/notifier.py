@@ -274,8 +274,10 @@ def main() -> int:
         return int(serve_all(receivers, sockets, os.environ["RUNTIME_DIRECTORY"], socket.gethostname(), report) > 0)
     problems = unreadable(receivers)
     if not chosen.check:
-        text = printable(sys.stdin.read(), keep="\n")
-        problems = send(receivers, printable(chosen.title.replace("\n", " ")), text)
+        # The output of a program may have any bytes.
+        text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+        title = printable(chosen.title.replace("\n", " "), notify.TITLE)
+        problems = send(receivers, title, printable(text, notify.TEXT, keep="\n"))
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if not chosen.check:

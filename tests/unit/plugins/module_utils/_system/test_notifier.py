@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -164,6 +165,23 @@ def test_unreadable_address_is_named_by_its_place() -> None:
         {"workstation_notify_urls[0] (json://)": Service(), "workstation_notify_urls[1] (x://)": None}
     )
     assert line.startswith("workstation_notify_urls[1] (x://) is no address that apprise can read")
+
+
+def test_any_bytes_of_the_input_are_sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    good = Service()
+    for name, value in (
+        ("in_environment", None),
+        ("drop_rights", None),
+        ("read_addresses", []),
+        ("targets", {"a": good}),
+    ):
+        monkeypatch.setattr(notifier, name, lambda *_arguments, value=value: value)
+    monkeypatch.setattr(sys, "argv", ["workstation-notify", "ws1:\ndisk" + "\udcff" * 400])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\x1b[2J\n" + b"x" * 9999), "ascii"))
+    assert notifier.main() == 0
+    ((title, text),) = good.taken
+    assert (title[:11], len(title), text[:10], len(text)) == ("ws1: disk??", 200, "caf\ufffd?[2J\nx", 2000)
+    assert "1 of 1 addresses took the message" in capsys.readouterr().out
 
 
 def test_program_without_apprise_names_the_remedy(tmp_path: Path) -> None:
