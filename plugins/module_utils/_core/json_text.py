@@ -32,7 +32,7 @@ def parse(content: bytes | str, limit: int = LIMIT) -> t.Any:
         found = json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_object,
-            parse_constant=_constant,
+            parse_constant=_float,
             parse_int=_whole,
             parse_float=_float,
         )
@@ -56,10 +56,6 @@ def _object(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
     return found
 
 
-def _constant(text: str) -> t.NoReturn:
-    raise ValueError(f"it has {text} for a number")
-
-
 def _whole(text: str) -> int:
     if len(text) > _DIGITS:
         raise ValueError(f"it has a number of {len(text)} digits")
@@ -69,7 +65,7 @@ def _whole(text: str) -> int:
 def _float(text: str) -> float:
     found = float(text)
     if not math.isfinite(found):
-        raise ValueError("it has a number without an end")
+        raise ValueError(f"it has {text[:_DIGITS]} for a number")
     return found
 
 

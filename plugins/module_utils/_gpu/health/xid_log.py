@@ -206,7 +206,7 @@ def _address_of(found: re.Match[str] | None) -> str:
 
 def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | None, float | None]]:
     """Yield the lines of all messages about GPUs, each with the time of its message, and with the journal's where it is another."""
-    # Other line breaks may be in the name of a process, and hide the message about it.
+    # Other line breaks may be in the name of a process.
     for line in text.split("\n"):
         # Most lines are about something else: skip the parser for them.
         if "NVRM" not in line and "SXid" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
