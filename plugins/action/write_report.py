@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import datetime
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import callback_loader
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_fleet
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_files, _report_fleet
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import PREVIOUS, Report
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report_junit import junit
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report_page import page, summary
@@ -93,7 +91,7 @@ class ActionModule(ActionBase):
     def _report(self, path: Path) -> Report | None:
         previous = path.with_name(path.name + PREVIOUS)
         try:
-            report = _report_fleet.parse(path.read_bytes())
+            report = _report_fleet.parse(_report_files.read(path))
             if _report_fleet.started(report) > self._now + _SKEW:
                 self._notes.append(f"report_file: {path} begins later than this page; check the controllers' clocks.")
             return report
@@ -121,7 +119,7 @@ class ActionModule(ActionBase):
         reports = []
         for path in files:
             try:
-                reports.append(_report_fleet.parse(path.read_bytes()))
+                reports.append(_report_fleet.parse(_report_files.read(path)))
             except (OSError, ValueError) as error:
                 problem = f": {error.strerror}" if isinstance(error, OSError) else f" {error}"
                 self._notes.append(f"report_previous_file: {path}{problem}; nothing is compared with it.")
@@ -136,22 +134,18 @@ class ActionModule(ActionBase):
                 outputs[name] = files[0].with_suffix(suffix)
             elif path:
                 outputs[name] = _paths([path])[0]
-        for name, path in outputs.items():
-            if path in [*files, *earlier_files] or list(outputs.values()).count(path) > 1:
+        reports = {os.path.realpath(path) for path in (*files, *earlier_files)}
+        places = [_report_files.place_of(path) for path in outputs.values()]
+        for (name, path), place in zip(outputs.items(), places, strict=True):
+            if place in reports or places.count(place) > 1:
                 self._refuse(
                     f"report_{name}", f"{path} is a report, or the file of another format", "name a file of its own"
                 )
         return outputs
 
     def _write(self, variable: str, path: Path, content: str) -> bool:
-        """Write *content* unless the file has it. A new file is its owner's alone; another keeps its mode."""
         try:
-            if path.is_file() and path.read_text(encoding="utf-8", errors="replace") == content:
-                return False
-            if not self._task.check_mode:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-                replace_file(str(path), content, mode)
+            return _report_files.write(path, content, pretend=self._task.check_mode)
         except OSError as error:
             self._refuse(
                 variable, f"{path} cannot be written: {error.strerror}", "name a file in a directory that you can write"

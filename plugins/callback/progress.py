@@ -45,6 +45,7 @@ from ansible import constants as C
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.color import stringc
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import (
     OUTSIDE,
     Line,
@@ -52,6 +53,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress im
     Task,
     installs_packages,
     is_live,
+    is_rescued,
     role_of,
     width,
 )
@@ -82,6 +84,7 @@ _LEFT_OUT = {
 # The least time between drawings, and the most: the seconds of a task go on.
 _FRAME_S = 0.2
 _CLOCK_S = 1.0
+_KEPT = "\n\t"
 _HIDE_CURSOR = "\x1b[?25l"
 _SHOW_CURSOR = "\x1b[?25h"
 
@@ -297,7 +300,7 @@ class CallbackModule(Default):
 
     @_without_v
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
-        self._end(result, "ok" if ignore_errors else "failed")
+        self._end(result, "ok" if ignore_errors else "rescued" if is_rescued(result.task) else "failed")
         self._handle_warnings(result.result)
         items = self._failed_items.pop((result.host.get_name(), result.task._uuid), [])
         if ignore_errors:
@@ -356,7 +359,7 @@ class CallbackModule(Default):
             super()._print_task_banner(task)
         else:
             self._last_task_banner = task._uuid
-            self._display.display(f"{'' if self._apart else chr(10)}{self._subject}")
+            self._display.display(f"{'' if self._apart else chr(10)}{printable(self._subject)}")
             self._apart = False
 
     @_without_v
@@ -380,14 +383,13 @@ class CallbackModule(Default):
         """Take an event in, and show its lines where there is no table. Events come from several threads of Ansible."""
         with self._display._lock:
             lines = event(*args)
+            for line in lines or ():
+                # The table has it on the screen; the log has no table. A pipe is read while it grows.
+                self._display.display(printable(line.text), color=_COLORS[line.status], log_only=bool(self._block))
             if self._block:
                 self._block.change()
-                return
-            for line in lines or ():
-                self._display.display(line.text, color=_COLORS[line.status])
+            elif lines:
                 self._subject, self._apart = "", False
-            # A log is read while it grows.
-            if lines:
                 sys.stdout.flush()
 
     def _end(self, result: CallbackTaskResult, status: str) -> None:
@@ -421,24 +423,23 @@ class CallbackModule(Default):
         self._show_paragraph(text, color, stderr=self.get_option("display_failed_stderr"))
 
     def _show_paragraph(self, text: str, color: str, *, stderr: bool = False) -> None:
-        """Show text between empty lines."""
-        self._display.display(f"{'' if self._apart else chr(10)}{text}\n\n", color=color, stderr=stderr)
+        """Show text between empty lines. As in Ansible's own output, nothing in it changes the terminal."""
+        shown = f"{'' if self._apart else chr(10)}{printable(text, keep=_KEPT)}\n\n"
+        self._display.display(shown, color=color, stderr=stderr)
         self._subject, self._apart = "", True
 
     def _message(self, result: Mapping[str, Any]) -> str:
         """Return the message of a result with all its lines, and then the other values as Ansible would show them."""
         if _is_censored(result):
             # Not its exception, in which Ansible 2.21 leaves the message.
-            return textwrap.indent(
-                str(result.get("censored", "the output is hidden, since the task has `no_log`")), "  "
-            )
+            return f"  {result.get('censored', 'the output is hidden, since the task has `no_log`')}"
         values = self._dump_results(result, serialize=False)
         message = values.pop("msg", "") if isinstance(values.get("msg"), str) else ""
         values = {
             name: value for name, value in values.items() if name not in _LEFT_OUT and value not in ("", [], None)
         }
-        dumped = self._dump_results(values).strip("\n") if values else ""
-        return "\n".join(part for part in (textwrap.indent(message.strip("\n"), "  "), dumped) if part)
+        parts = textwrap.indent(message.strip("\n"), "  "), self._dump_results(values).strip("\n") if values else ""
+        return "\n".join(filter(None, parts))
 
 
 def _name(task: Any) -> str:

@@ -49,6 +49,7 @@ options:
       - The JSON file to write. No file is written when it is unset.
       - A file of an earlier run is moved to the same name with the ending C(.previous) at the start. So a run which is killed leaves none
         that looks like its own, and M(rigwright.workstation.write_report) can compare two runs.
+      - Its owner alone can read it, since evidence names users, services and versions.
       - A playbook that does nothing else than write a page of the report leaves both files as they are.
     type: path
     ini:
@@ -80,6 +81,8 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_files
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
@@ -250,7 +253,7 @@ class CallbackModule(CallbackBase):
         self._open.enter_context(_module_runs_noted(ActionBase, self._module_runs))
         self._open.enter_context(_argument_specs_left_out())
         self._silence = _Silence(
-            self.get_option("silence"), lambda line: self._display.display(line, color=C.COLOR_SKIP)
+            self.get_option("silence"), lambda line: self._display.display(printable(line), color=C.COLOR_SKIP)
         )
         # The live table shows the task and its seconds.
         if self.get_option("silence") > 0 and not (
@@ -306,12 +309,13 @@ class CallbackModule(CallbackBase):
         self._report.hosts = dict(sorted(self._report.hosts.items()))
         with self._warning_of_an_unusable_path():
             if self._path:
-                _write(Path(self._path), self._report.as_data())
+                text = json.dumps(self._report.as_data(), indent=2, ensure_ascii=False)
+                _report_files.write(Path(self._path), f"{text}\n")
         self._display.banner("REPORT")
         passes = self.get_option("passes")
         counted = passes == "count" or (passes == "auto" and self._follows_progress())
         for line, status in (summary if counted else table)(self._report):
-            self._display.display(line, color=_COLORS[status])
+            self._display.display(printable(line), color=_COLORS[status])
 
     def _follows_progress(self) -> bool:
         return C.DEFAULT_STDOUT_CALLBACK == PROGRESS and self._display.verbosity == 0
@@ -343,13 +347,3 @@ class CallbackModule(CallbackBase):
             yield
         except OSError as error:
             self._display.warning(f"report: {error.strerror}: {error.filename}")
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

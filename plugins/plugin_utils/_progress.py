@@ -65,6 +65,17 @@ def role_of(task: Any) -> str | None:
     return f"{short_role(role.get_name())}{' (verify)' if proves(task) else ''}"
 
 
+def is_rescued(task: Any) -> bool:
+    """Return whether a failure of a task is caught: a block on the way to it has a `rescue`, and the task is not in that."""
+    way, node = {task._uuid}, task._parent
+    while node is not None:
+        if getattr(node, "rescue", None) and way & {each._uuid for each in node.block}:
+            return True
+        way.add(node._uuid)
+        node = node._parent
+    return False
+
+
 def installs_packages(action: str) -> bool:
     """Return whether an action may wait for package downloads, or for the lock of apt and dpkg."""
     name = action.rpartition(".")[2]
@@ -171,7 +182,7 @@ class Progress:
             self._hosts[host][-1].attempt = attempt
 
     def end_task(self, host: str, role: str | None, status: str, changed: bool, now: float) -> list[Line]:
-        """Note the result of a task: `ok`, `skipped`, `failed` or `unreachable`; return the lines of what ends with it."""
+        """Note the result of a task: `ok`, `skipped`, `rescued`, `failed` or `unreachable`; return the lines of what ends with it."""
         lines = self._enter(host, role, now)
         applied = self._hosts[host][-1]
         applied.task, applied.until = None, now

@@ -132,8 +132,9 @@ def summary(report: Report) -> Iterator[tuple[str, str]]:
         if problems or host.failures or host.failed:
             yield from _host_lines(name, host, problems)
             # The message is above, perhaps beyond what the terminal keeps.
+            status, end = ("fail", "") if host.failed else ("warn", " (a rescue caught it)")
             for failure in host.failures:
-                yield f"  {MARKS['fail']} task: {failure['task']}", "fail"
+                yield f"  {MARKS[status]} task: {failure['task']}{end}", status
         passes = Counter(finding["id"].partition(".")[0] for finding in host.findings if finding["status"] == "pass")
         works = {**host.roles, OUTSIDE: host.outside_roles}
         for role in [*works, *(role for role in passes if role not in works)]:

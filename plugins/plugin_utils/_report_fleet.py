@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import collections
 import datetime
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.plugin_utils import _finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _finding, _report_files
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     OUTSIDE,
     SCHEMA,
@@ -183,9 +184,9 @@ def parse(content: bytes) -> Report:
     :raises ValueError: it is none, or of another schema. The message names the key, not its value.
     """
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("is not JSON, or not all of it") from error
+        data = json_text.parse(content, _report_files.LIMIT)
+    except ValueError as error:
+        raise ValueError(f"is not JSON, or not all of it ({error})") from error
     if not isinstance(data, Mapping):
         raise ValueError("is not a report of the callback rigwright.workstation.report: it is no mapping")
     schema = data.get("schema")
@@ -203,7 +204,7 @@ def parse(content: bytes) -> Report:
                 {"name": _take(play, "name", str, "plays"), "seconds": _take(play, "seconds", float, "plays")}
                 for play in _take(data, "plays", list)
             ],
-            hosts={clean(name): _host(name, host) for name, host in _take(data, "hosts", Mapping).items()},
+            hosts=_named(_take(data, "hosts", Mapping), _host),
         )
         started(report)
     except ValueError as error:
@@ -211,8 +212,16 @@ def parse(content: bytes) -> Report:
     return report
 
 
+def _named(data: Mapping[str, Any], read: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Return what *read* makes of each value, by clean names."""
+    found = {clean(name): read(name, value) for name, value in data.items()}
+    if len(found) != len(data):
+        raise ValueError("two names differ by control characters alone")
+    return found
+
+
 def _host(name: str, data: object) -> HostReport:
-    place = f"hosts.{clean(name)}"
+    place = f"hosts.{printable(name)}"
     stats = _take(data, "stats", Mapping, place)
     failures = [
         {"role": _take(failure, "role", str, place, none=True), "task": _take(failure, "task", str, place)}
@@ -221,7 +230,7 @@ def _host(name: str, data: object) -> HostReport:
     return HostReport(
         findings=list(_findings(_take(data, "findings", list, place), place)),
         failures=failures,
-        roles={clean(role): _work(work, place) for role, work in _take(data, "roles", Mapping, place).items()},
+        roles=_named(_take(data, "roles", Mapping, place), lambda _role, work: _work(work, place)),
         outside_roles=_work(_take(data, "outside_roles", Mapping, place), place),
         stats={key: _take(stats, key, int, place) for key in stats},
     )
@@ -248,7 +257,7 @@ def _take(data: object, key: str, kind: type, place: str = "", none: bool = Fals
     value: Any = data.get(key) if isinstance(data, Mapping) else None
     if none and value is None:
         return None
-    name = f"{place}.{clean(key)}" if place else key
+    name = f"{place}.{printable(key)}" if place else key
     number = kind in (int, float)
     kinds = (int, float) if kind is float else (kind,)
     fits = isinstance(value, kinds) and not (number and isinstance(value, bool))

@@ -37,7 +37,7 @@ def junit(fleet: Fleet) -> str:
 
 def _suite(host: Host) -> ET.Element:
     # Without a zone: the schema of Ant, which others check against, allows none.
-    time = started(host.report).astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    time = started(host.report).astimezone(datetime.UTC).replace(tzinfo=None).isoformat(timespec="seconds")
     seconds = sum(work.seconds for _role, work in host.works)
     suite = ET.Element("testsuite", name=host.name, hostname=host.name, timestamp=time, time=f"{seconds:.3f}")
     properties = {

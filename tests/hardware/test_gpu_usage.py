@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree  # noqa: E402
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import sampler, snapshot  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import sampler  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Child  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of other users")]
 
@@ -67,7 +68,7 @@ def pids() -> Iterator[dict[str, int]]:
 @pytest.fixture
 def sample(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """Return a function that takes a sample, as the unit does, and reads the GPUs of the snapshot."""
-    for folder in (snapshot.PATH.rpartition("/")[0], "/var/lib/rigwright_gpu_usage"):
+    for folder in (gpu_snapshot.PATH.rpartition("/")[0], "/var/lib/rigwright_gpu_usage"):
         (tmp_path / folder[1:]).mkdir(parents=True)
     tree = Tree(str(tmp_path))
     child = Child([sys.executable, "-c", PROBE])
@@ -75,7 +76,7 @@ def sample(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
 
     def take() -> list[dict[str, Any]]:
         unit.sample(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))
-        found: list[dict[str, Any]] = json.loads(tree.text(snapshot.PATH))["gpus"]
+        found: list[dict[str, Any]] = json.loads(tree.text(gpu_snapshot.PATH))["gpus"]
         return found
 
     yield take

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -39,7 +40,7 @@ def read(tree: Tree, path: str) -> dict[str, t.Any]:
     if not tree.exists(path):
         return {"gpus": {}}
     try:
-        found: dict[str, t.Any] = json.loads(tree.text(path))
+        found: dict[str, t.Any] = json_text.parse(tree.text(path))
         gpus = found.get("gpus") if isinstance(found, dict) else None
         if not isinstance(gpus, dict) or not all(entry and isinstance(entry, dict) for entry in gpus.values()):
             raise ValueError("it has no entries by GPU")

@@ -76,7 +76,8 @@ def _instance(number: int) -> int | None:
 
 def users_of(tree: Tree) -> dict[str, str]:
     """Read the names of users by their uid."""
-    rows = [line.split(":") for line in tree.text("/etc/passwd").splitlines()]
+    # A user may choose a name in full with any line break of Unicode but a line feed.
+    rows = [line.split(":") for line in tree.text("/etc/passwd").split("\n")]
     return {row[2]: row[0] for row in rows if len(row) == 7}
 
 

@@ -99,7 +99,7 @@ def _library_directories(tree: Tree) -> list[str]:
 def read_holders(tree: Tree) -> list[Facts]:
     """Return the processes that have /dev/nvidia* open."""
     users = {
-        line.split(":")[2]: line.split(":")[0] for line in tree.text("/etc/passwd").splitlines() if line.count(":") == 6
+        line.split(":")[2]: line.split(":")[0] for line in tree.text("/etc/passwd").split("\n") if line.count(":") == 6
     }
     holders = []
     for pid in filter(str.isdigit, tree.names("/proc")):

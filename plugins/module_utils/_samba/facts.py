@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION, LISTEN, Network
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import parse_address
 
 SMBD = "smbd.service"
@@ -40,10 +41,10 @@ class Host(Tree):
 
     def mount_points(self) -> list[str]:
         """Return where something is mounted, and where fstab(5) mounts something."""
-        mounted = [line.split()[4] for line in self.text("/proc/self/mountinfo").splitlines() if len(line.split()) > 4]
-        fields = [line.split() for line in self.text("/etc/fstab").splitlines() if not line.lstrip().startswith("#")]
-        declared = [field[1] for field in fields if len(field) > 2 and field[1].startswith("/")]
-        return sorted({os.path.normpath(unescaped(point)) for point in (*mounted, *declared)})
+        mounted = [mount.target for mount in mounts.parse_mountinfo(self.text("/proc/self/mountinfo"))]
+        fields = [line.split() for line in self.text("/etc/fstab").split("\n") if not line.lstrip().startswith("#")]
+        declared = [unescaped(field[1]) for field in fields if len(field) > 2 and field[1].startswith("/")]
+        return sorted({os.path.normpath(point) for point in (*mounted, *declared)})
 
     def vfs_modules(self, pattern: str) -> set[str]:
         return {os.path.basename(path)[:-3] for path in glob.glob(f"{self.at(pattern)}/*.so")}

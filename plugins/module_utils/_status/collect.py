@@ -10,13 +10,15 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import (
-    gpu_snapshot,
+    gpus,
     machine,
     model,
     services,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 CACHE = "/etc/rigwright/dataset-cache.json"
 _ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
@@ -55,7 +57,8 @@ class Collector:
             *guarded("GPU health", lambda: services.health(tree, now, health_s)),
             *guarded("updates", lambda: services.updates(tree, now)),
         ]
-        sections = [self.gpus(now), Section("Machine", tuple(computer)), Section("Upkeep", tuple(upkeep))]
+        graphics = gpus.of_file(tree.at(gpu_snapshot.PATH), now)
+        sections = [graphics, Section("Machine", tuple(computer)), Section("Upkeep", tuple(upkeep))]
         uptime_s = guarded("uptime", lambda: [machine.uptime(tree)])[0]
         return View(
             self.host,
@@ -65,16 +68,10 @@ class Collector:
             self.settings.interval_s,
         )
 
-    def gpus(self, now: float) -> Section:
-        try:
-            return gpu_snapshot.section(gpu_snapshot.read(self.tree.at(gpu_snapshot.PATH)), now)
-        except gpu_snapshot.Unusable as error:
-            return gpu_snapshot.unusable(error)
-
     def cache(self) -> str:
         """Return the directory of the data set cache, empty without one."""
         try:
-            return gpu_snapshot.text(services.load(self.tree, CACHE).get("cache"))
+            return services.text_of(services.load(self.tree, CACHE), "cache")
         except (OSError, ValueError):
             return ""
 
@@ -88,4 +85,4 @@ def guarded(label: str, read: t.Callable[[], list[_Found]]) -> list[_Found | Row
         return [*read()]
     except _ERRORS as error:
         message = getattr(error, "strerror", "") or str(error) or type(error).__name__
-        return [Row(label, (f"cannot be read: {gpu_snapshot.clip(message, 120)}",), level=model.WARN)]
+        return [Row(label, (f"cannot be read: {clip(message, 120)}",), level=model.WARN)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
-from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpu_snapshot
+from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpus
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import View
 
 _HOSTS = 64
@@ -25,10 +25,5 @@ def view(path: str, now: float, refresh_s: int) -> View:
     sections = []
     for name in names[:_HOSTS]:
         host = name[: -len(".json")]
-        try:
-            snapshot = gpu_snapshot.read(os.path.join(path, name))
-        except gpu_snapshot.Unusable as error:
-            sections.append(gpu_snapshot.unusable(error, host))
-        else:
-            sections.append(gpu_snapshot.section(snapshot, now, snapshot.host or host))
+        sections.append(gpus.of_file(os.path.join(path, name), now, host, by_host=True))
     return View(f"{len(names)} hosts", now, tuple(sections), refresh_s=refresh_s)

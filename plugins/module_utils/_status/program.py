@@ -10,7 +10,6 @@ It reads snapshots and /proc, and never asks the driver: a driver that hangs doe
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ import termios
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import fleet, page, text
@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._status.mode
 SETTINGS = "/etc/rigwright/status.json"
 # Time between the two readings of counters that `--once` makes rates of.
 _SAMPLE_S = 0.2
+_LONGEST_S = 86400
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Of console_codes(4): no blanking of the console, no cursor.
 _START, _END = "\x1b[9;0]\x1b[?25l\x1b[H\x1b[J", "\x1b[0m\x1b[?25h\x1b[H\x1b[J"
@@ -94,10 +95,13 @@ def settings_of(content: str) -> Settings:
 
     :raises ValueError: the file is damaged.
     """
-    found = json.loads(content or "{}")
+    found = json_text.parse(content or "{}")
     if not isinstance(found, dict):
         raise ValueError(f"{SETTINGS} has no object")
-    return Settings(**{name: max(found[name], 1) for name in Settings._fields if isinstance(found.get(name), int)})
+    seconds = {name: json_text.number(found.get(name)) for name in Settings._fields}
+    return Settings(
+        **{name: int(min(max(value, 1), _LONGEST_S)) for name, value in seconds.items() if value is not None}
+    )
 
 
 def put(output: str) -> None:

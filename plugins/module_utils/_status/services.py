@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import number
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
-from ansible_collections.rigwright.workstation.plugins.module_utils._status.gpu_snapshot import clip, number, text
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row
 
 TUNNELS = {"frpc.service": "tunnel", "frps.service": "tunnels of others"}
@@ -25,10 +26,11 @@ UNITS, STARTED = "/etc/systemd/system", "/run/systemd/units/invocation:"
 # Those of _backup and of _gpu.health, which tests compare: to import them would cost more than all readers together.
 BACKUPS, HEALTH = "/var/lib/rigwright_backup", "/var/lib/rigwright_gpu_health/report.json"
 BACKUP_LIMITS_H = {"run": 36, "drill": 24 * 45}
-_RESULT = re.compile(r"(run|drill)-([\w.-]{1,64})\.json$")
+_RESULT = re.compile(r"(run|drill)-([\w.-]{1,64})\.json")
 _NAMES = {"run": "backup", "drill": "restore drill"}
 _RESULTS, _FINDINGS = 64, 16
 _LIMIT = 8 << 20
+_TEXT = 200
 
 REBOOT, REBOOT_PACKAGES = "/run/reboot-required", "/run/reboot-required.pkgs"
 NOTICE = "/var/lib/update-notifier/updates-available"
@@ -43,10 +45,15 @@ def load(tree: Tree, path: str) -> dict[str, t.Any]:
     :raises OSError: it is missing, or belongs to another user.
     :raises ValueError: it is no JSON object.
     """
-    found = json.loads(read_file(tree.at(path), {0, os.geteuid()}, _LIMIT))
+    found = json_text.parse(read_file(tree.at(path), {0, os.geteuid()}, _LIMIT), _LIMIT)
     if not isinstance(found, dict):
         raise ValueError(f"{path} has no object")
     return found
+
+
+def text_of(row: t.Mapping[str, t.Any], key: str) -> str:
+    """Return a text of a row, clipped, and an empty one for a value of another type."""
+    return clip(row[key], _TEXT) if isinstance(row.get(key), str) else ""
 
 
 def tunnels(tree: Tree, now: float) -> list[Row]:
@@ -67,10 +74,16 @@ def tunnels(tree: Tree, now: float) -> list[Row]:
 def backups(tree: Tree, now: float) -> list[Row]:
     """Return the failed runs and drills of backups, and of the others the oldest success."""
     rows, good = [], {"run": [], "drill": []}  # type: tuple[list[Row], dict[str, list[float]]]
-    for name in [name for name in tree.names(BACKUPS) if _RESULT.match(name)][:_RESULTS]:
-        verb, job = _RESULT.match(name).groups()  # type: ignore[union-attr]
-        state = load(tree, f"{BACKUPS}/{name}")
-        kind, last = text(state.get("kind")), number(state.get("last_success"))
+    for match in [match for match in map(_RESULT.fullmatch, tree.names(BACKUPS)) if match][:_RESULTS]:
+        verb, job = match.groups()
+        try:
+            state = load(tree, f"{BACKUPS}/{match[0]}")
+        except (OSError, ValueError) as error:
+            # The results of other jobs are shown.
+            problem = clip(getattr(error, "strerror", "") or str(error), _TEXT)
+            rows.append(Row(f"{_NAMES[verb]} {job}", (f"cannot be read: {problem}",), level=model.WARN))
+            continue
+        kind, last = text_of(state, "kind"), number(state.get("last_success"))
         if kind == "ok" and last is not None:
             good[verb].append(last)
         elif kind:
@@ -78,7 +91,7 @@ def backups(tree: Tree, now: float) -> list[Row]:
             values = [
                 f"failed {model.duration(now - ended)} ago" if ended is not None else "failed",
                 f"last success {model.duration(now - last)} ago" if last is not None else "no success yet",
-                text(state.get("words")) or kind,
+                text_of(state, "words") or kind,
             ]
             rows.append(Row(f"{_NAMES[verb]} {job}", tuple(values), level=model.FAIL))
     for verb, times in good.items():
@@ -96,18 +109,18 @@ def health(tree: Tree, now: float, interval_s: float) -> list[Row]:
         report = load(tree, HEALTH)
     except FileNotFoundError:
         return []
-    time, verdict = number(report.get("time")) or 0.0, text(report.get("verdict")) or "unknown"
+    time, verdict = number(report.get("time")) or 0.0, text_of(report, "verdict") or "unknown"
     found = report.get("findings")
     findings = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
     levels = {"fail": model.FAIL, "warn": model.WARN}
-    bad = [row for row in findings if row.get("status") in levels]
+    bad = [row for row in findings if text_of(row, "status") in levels]
     # A check may take a minute, in which the report grows older.
     limit_s = model.INTERVALS * interval_s + 60
     level = model.OK if verdict in ("PASS", "MONITOR") else model.FAIL
     rows = [Row("GPU health", (verdict, f"{model.duration(now - time)} ago"), level=level, time=time, limit_s=limit_s)]
     for row in sorted(bad, key=lambda each: each["status"])[:_FINDINGS]:
-        name = clip(text(row.get("id")).rpartition(".")[2], 20)
-        rows.append(Row(f"  {name}", (text(row.get("evidence")),), level=levels[row["status"]], rank=model.USUAL))
+        name = clip(text_of(row, "id").rpartition(".")[2], 20)
+        rows.append(Row(f"  {name}", (text_of(row, "evidence"),), level=levels[row["status"]], rank=model.USUAL))
     return rows
 
 

@@ -13,6 +13,7 @@ import itertools
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
 
@@ -61,18 +62,11 @@ def brief(view: View) -> str:
     if count:
         parts.append(f"{count} problem{'s' if count > 1 else ''}")
     text = f"{view.host} {_clock(view.now)[11:16]}: {', '.join([*marks, *parts])} (workstation-status)"
-    return cut("".join(character if " " <= character <= "~" else "?" for character in text), 160)
+    return clip("".join(character if " " <= character <= "~" else "?" for character in text), 160)
 
 
 def length(line: Line) -> int:
     return sum(len(text) for text, _level in line)
-
-
-def cut(text: str, width: int) -> str:
-    """Return a text that is at most *width* characters long; a tilde at its end says that more was there."""
-    if len(text) <= width:
-        return text
-    return f"{text[: width - 1]}~" if width > 0 else ""
 
 
 def safe(text: str) -> str:
@@ -86,7 +80,7 @@ def _header(view: View, columns: int) -> Line:
     for right in (f"{up}  {clock}".strip(), clock, clock[11:16]):
         if len(host) + 2 + len(right) <= columns:
             return (host, _HEADING), (" " * (columns - len(host) - len(right)), model.OK), (right, model.DIM)
-    return ((cut(host, columns), _HEADING),)
+    return ((clip(host, columns), _HEADING),)
 
 
 def _clock(now: float) -> str:
@@ -114,7 +108,7 @@ def _fit(sections: t.Sequence[Section], now: float, width: int, height: int) -> 
         if rows
         for line in _section(section._replace(rows=tuple(rows)), now, width)
     ]
-    more: list[Line] = [((cut(f"{hidden} more lines", width), model.WARN),)] if hidden and height > 0 else []
+    more: list[Line] = [((clip(f"{hidden} more lines", width), model.WARN),)] if hidden and height > 0 else []
     return found + more
 
 
@@ -144,11 +138,11 @@ def _urgency(row: Row, now: float) -> int:
 
 def _section(section: Section, now: float, width: int) -> t.Iterator[Line]:
     mark = model.stale(section, now)
-    title = cut(safe(section.title), width)
+    title = clip(safe(section.title), width)
     right = f" {mark}" if mark else ""
     filler = width - len(title) - len(right) - 1
     if filler < 0:
-        yield ((cut(title + right, width), model.WARN if mark else _HEADING),)
+        yield ((clip(title + right, width), model.WARN if mark else _HEADING),)
     else:
         yield (title, _HEADING), (f" {_LINE * filler}", model.DIM), (right, model.WARN)
     shown = section.rows
@@ -161,21 +155,21 @@ def _section(section: Section, now: float, width: int) -> t.Iterator[Line]:
 def _row(row: Row, now: float, width: int, labels: int, bars: int, is_stale: bool) -> Line:
     mark = model.stale(row, now)
     level = model.DIM if is_stale else model.WARN if mark and row.level == model.OK else row.level
-    label = f"{cut(safe(row.label), labels):{labels}} "
+    label = f"{clip(safe(row.label), labels):{labels}} "
     bar: Line = ()
     if row.share is not None and bars >= 5:
         filled = min(max(round(row.share * bars), 0), bars)
         bar = ((_BAR * filled, level), (_GAP * (bars - filled), model.DIM), (" ", level))
     space = width - len(label) - length(bar)
     line = ((label, level), *bar, (_join([*([mark] if mark else []), *row.values], space), level))
-    return line if length(line) <= width else ((cut(label.rstrip(), width), level),)
+    return line if length(line) <= width else ((clip(label.rstrip(), width), level),)
 
 
 def _join(values: t.Sequence[str], space: int) -> str:
     """Join the first values that fit; the first of all is shortened when it does not."""
     text = ""
     for value in values:
-        longer = f"{text}  {safe(value)}" if text else cut(safe(value), max(space, 0))
+        longer = f"{text}  {safe(value)}" if text else clip(safe(value), max(space, 0))
         if len(longer) > space:
             break
         text = longer

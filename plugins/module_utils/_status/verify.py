@@ -12,8 +12,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpu_snapshot, model
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import sandboxing
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpus, model
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot, sandboxing
 
 Run = t.Callable[..., "tuple[int, str, str]"]
 
@@ -52,7 +53,7 @@ def of_program(run: Run) -> Finding:
     """Start the program as a user without rights."""
     status, output, error = run(["runuser", "--user", "nobody", "--", PROGRAM, "--once", "--size", _SIZE])
     works = status == 0 and "Machine" in output
-    message = (error.strip() or output.strip() or "no output").splitlines()[-1]
+    message = printable((error.strip() or output.strip() or "no output").splitlines()[-1])
     return finding(
         "status.program",
         "pass" if works else "fail",
@@ -65,14 +66,14 @@ def of_snapshot(tree: Tree, now: float) -> Finding:
     """Read the snapshot of the GPUs as the display does."""
     remedy = "set up gpu_usage; `systemctl status 'rigwright-gpu-usage*'` shows its units"
     try:
-        snapshot = gpu_snapshot.read(tree.at(gpu_snapshot.PATH))
+        snapshot = gpu_snapshot.read(tree.at(gpu_snapshot.PATH), strict=False)
+    except FileNotFoundError:
+        return finding("status.snapshot", "skip", gpus.MISSING, remedy)
     except gpu_snapshot.Unusable as error:
-        return finding("status.snapshot", "skip" if str(error) == gpu_snapshot.MISSING else "fail", str(error), remedy)
-    mark = model.stale(gpu_snapshot.section(snapshot, now), now)
-    evidence = (
-        mark or snapshot.problem or f"{len(snapshot.gpus)} GPUs, written {model.duration(now - snapshot.time)} ago"
-    )
-    return finding("status.snapshot", "warn" if mark or snapshot.problem else "pass", evidence, remedy)
+        return finding("status.snapshot", "fail", str(error), remedy)
+    problem = model.stale(gpus.section(snapshot, now), now) or snapshot["problem"]
+    evidence = f"{len(snapshot['gpus'])} GPUs, written {model.duration(now - snapshot['time'])} ago"
+    return finding("status.snapshot", "warn" if problem else "pass", problem or evidence, remedy)
 
 
 def of_file(

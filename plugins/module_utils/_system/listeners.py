@@ -54,9 +54,10 @@ def parse_table(protocol: str, text: str) -> list[Socket]:
 
 def parse_unit(cgroup: str) -> str | None:
     """Name the systemd unit in the text of ``/proc/<pid>/cgroup`` (version 1, 2 or both); None outside of any."""
-    for line in cgroup.splitlines():
-        _number, controllers, path = line.split(":", 2)
-        if controllers in ("", "name=systemd"):
+    # Not `splitlines`: a user may name a group with any line break but a line feed.
+    for fields in (line.split(":", 2) for line in cgroup.split("\n")):
+        if len(fields) == 3 and fields[1] in ("", "name=systemd"):
+            path = fields[2]
             units = [part for part in path.split("/") if part.endswith(_UNIT_ENDINGS)]
             if units:
                 return units[-1]

@@ -23,8 +23,10 @@ import sys
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 ENVIRONMENT = "/opt/rigwright/notify"
@@ -56,7 +58,7 @@ def read_addresses() -> list[str]:
     root = os.geteuid() == 0
     path = ADDRESSES if root else os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), CREDENTIAL)
     try:
-        content = json.loads(read_file(path, {0, os.geteuid()}))
+        content = json_text.parse(read_file(path, {0, os.geteuid()}))
         return [str(address) for address in content["urls"]]
     except PermissionError:
         raise Unready(f"{path} cannot be read: run this as root") from None
@@ -141,7 +143,7 @@ class Limit:
         """Count a message; return how many may follow within the hour, and -1 where this one is too many."""
         now = self.now()
         try:
-            kept = json.loads(read_file(self.path, {os.geteuid()}))
+            kept = json_text.parse(read_file(self.path, {os.geteuid()}))
             times = [moment for moment in kept if now - WINDOW_S < moment <= now]
         except (OSError, ValueError, TypeError):
             times = []
@@ -158,7 +160,10 @@ def serve(
     host: str,
     report: t.Callable[[str], object],
 ) -> int:
-    """Send messages, and report each for the journal. Return the number of those that not all addresses have taken."""
+    """Send messages, and report each for the journal: before it is sent, and what became of it.
+
+    Return the number of those that not all addresses have taken.
+    """
     lost = 0
     for datagram in datagrams:
         try:
@@ -167,16 +172,26 @@ def serve(
             report(f"what was received is no message: {error}")
             lost += 1
             continue
-        remaining = limit.take()
-        if remaining < 0:
-            problems = [f"there were {MOST} messages within the hour"]
-        else:
-            problems = send(receivers, f"{host}: {title}", text if remaining else text + FULL)
+        # It is gone from its socket. Whatever ends this process while it sends, the journal has it, and it is not sent twice.
+        # A further line of a message does not look like another report.
+        report(f"received: {title}: {text}".replace("\n", "\n  "))
+        problems = _problems(receivers, limit, f"{host}: {title}", text)
         lost += bool(problems)
         outcome = f"not sent ({'; '.join(problems)})" if problems else f"sent to {len(receivers)}"
-        # A further line of a message does not look like another report.
-        report(f"{outcome}: {title}: {text}".replace("\n", "\n  "))
+        report(f"{outcome}: {title}")
     return lost
+
+
+def _problems(receivers: t.Mapping[str, Target | None], limit: Limit, title: str, text: str) -> list[str]:
+    """Send a message if the hour has room for it; return why it has not reached all addresses."""
+    try:
+        remaining = limit.take()
+    except OSError as error:
+        # Uncounted messages would have no limit.
+        return [f"messages cannot be counted: {error.strerror}"]
+    if remaining < 0:
+        return [f"there were {MOST} messages within the hour"]
+    return send(receivers, title, text if remaining else text + FULL)
 
 
 def serve_all(
@@ -259,8 +274,10 @@ def main() -> int:
         return int(serve_all(receivers, sockets, os.environ["RUNTIME_DIRECTORY"], socket.gethostname(), report) > 0)
     problems = unreadable(receivers)
     if not chosen.check:
-        text = notify.printable(sys.stdin.read())
-        problems = send(receivers, notify.printable(chosen.title.replace("\n", " ")), text)
+        # The output of a program may have any bytes.
+        text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+        title = printable(chosen.title.replace("\n", " "), notify.TITLE)
+        problems = send(receivers, title, printable(text, notify.TEXT, keep="\n"))
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if not chosen.check:

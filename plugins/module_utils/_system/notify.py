@@ -13,11 +13,14 @@ import json
 import socket
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+
 # roles/common/templates/etc/systemd/system/rigwright-notify.socket.j2: root alone may write to it.
 SOCKET = "/run/rigwright-notify.socket"
-# Both fit into a datagram, also when JSON writes each character as an escape sequence of six bytes.
+# Both fit into a datagram, also when JSON writes each character as two escape sequences of six bytes.
 TITLE, TEXT = 200, 2000
-LIMIT = 16384
+LIMIT = 32768
 
 
 def send(title: str, text: str, path: str = SOCKET) -> str:
@@ -37,12 +40,9 @@ def parse(datagram: bytes) -> tuple[str, str]:
 
     :raises ValueError: it is no message.
     """
-    try:
-        content = json.loads(datagram)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    content = json_text.parse(datagram, LIMIT)
     title, text = (_field(content, name) for name in ("title", "text"))
-    return printable(title.replace("\n", " "))[:TITLE], printable(text)[:TEXT]
+    return printable(title.replace("\n", " "), TITLE), printable(text, TEXT, keep="\n")
 
 
 def _field(content: t.Any, name: str) -> str:
@@ -50,8 +50,3 @@ def _field(content: t.Any, name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"it has no {name}")
     return value
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters, except for line breaks."""
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)

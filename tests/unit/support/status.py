@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpu_snapshot, model
+from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpus, model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 NOW = 1_764_076_800.0
 
@@ -64,5 +65,5 @@ UPKEEP = (
 def example(age_s: float = 5) -> View:
     """Return the view of the example; the snapshot of its GPUs has this age."""
     snapshot = {"format": 1, "time": NOW - age_s, "interval_s": 15, "host": "ws1", "problem": "", "gpus": GPUS}
-    gpus = gpu_snapshot.section(gpu_snapshot.parse(json.dumps(snapshot).encode()), NOW)
-    return View("ws1", NOW, (gpus, Section("Machine", MACHINE), Section("Upkeep", UPKEEP)), 1_036_800.0)
+    graphics = gpus.section(gpu_snapshot.parse(json.dumps(snapshot), strict=False), NOW)
+    return View("ws1", NOW, (graphics, Section("Machine", MACHINE), Section("Upkeep", UPKEEP)), 1_036_800.0)

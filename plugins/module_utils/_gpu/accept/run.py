@@ -145,8 +145,8 @@ def new_xids(log_before: str | None, log_after: str | None, card: Card) -> list[
     if log_before is None or log_after is None:
         return None
     # The log is a ring: old lines may have gone, so its length says nothing.
-    old = set(log_before.splitlines())
-    new = "\n".join(line for line in log_after.splitlines() if line not in old)
+    old = set(log_before.split("\n"))
+    new = "\n".join(line for line in log_after.split("\n") if line not in old)
     address = xid_log.normal_address(card.pci_address)
     return [xid.as_result() for xid in xid_log.parse(new) if xid.pci_address == address]
 

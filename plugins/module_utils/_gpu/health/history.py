@@ -9,9 +9,9 @@ A counter alone says little: its errors may be a year old. An Xid stays in the l
 
 from __future__ import annotations
 
-import json
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.counters import NVLINK5_FIELDS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import shape
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
@@ -37,6 +37,7 @@ _COUNTERS = {
     "remapped_rows": ("counters", "remapped_rows", "uncorrectable"),
     **{f"nvlink_{name}": ("counters", "nvlink_5", name) for name in NVLINK5_FIELDS},
 }
+_LIMIT = 8 << 20
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
@@ -47,10 +48,7 @@ def parse(text: str) -> State:
     """
     if not text:
         return {}
-    try:
-        state = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    state = json_text.parse(text, _LIMIT)
     if not shape.is_state(state) or state.get("version") != VERSION:
         raise ValueError("it is not of this version")
     return dict(state)

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import host_lock
 
@@ -50,7 +50,7 @@ def read_kept(path: str) -> tuple[str, list[str]]:
 def read_failing(path: str) -> frozenset[str]:
     """Read the ids of the findings that failed in the last report; none where it cannot be read."""
     try:
-        found = json.loads(read(path) or "{}")["findings"]
+        found = json_text.parse(read(path) or "{}", _LIMIT)["findings"]
         return frozenset(str(row["id"]) for row in found if row["status"] == "fail")
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()

@@ -206,14 +206,15 @@ def _address_of(found: re.Match[str] | None) -> str:
 
 def _lines(text: str, booted: float | None) -> t.Iterator[tuple[str, float | None, float | None]]:
     """Yield the lines of all messages about GPUs, each with the time of its message, and with the journal's where it is another."""
-    for line in text.splitlines():
+    # Other line breaks may be in the name of a process.
+    for line in text.split("\n"):
         # Most lines are about something else: skip the parser for them.
         if "NVRM" not in line and "SXid" not in line and '"MESSAGE":[' not in line.replace(" ", ""):
             continue
         message, time, stamped = (
             _entry(line, booted) if line.startswith("{") else (line, _time_or_none(line, booted), None)
         )
-        for part in message.splitlines():
+        for part in message.split("\n"):
             yield part, time, stamped
 
 

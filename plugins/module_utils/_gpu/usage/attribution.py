@@ -79,7 +79,8 @@ def attribute(groups: str, uid: int, names: Names) -> Owner:
 
 def paths_of(groups: str) -> list[str]:
     """Return the distinct paths of a process, without the root of a hierarchy."""
-    rows = [line.split(":", 2) for line in groups.splitlines()]
+    # The kernel refuses a line feed alone: any other line break of Unicode is a part of a name that a user has chosen.
+    rows = [line.split(":", 2) for line in groups.split("\n")]
     return list(dict.fromkeys(row[2] for row in rows if len(row) == 3 and row[2].strip("/.")))
 
 

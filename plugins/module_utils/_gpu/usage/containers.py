@@ -15,6 +15,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask
 
 # The file that _gpu.usage.proc reads.
@@ -22,14 +23,16 @@ PATH = "/run/rigwright-gpu-containers/containers.json"
 # The user who is to be charged, as `docker run --label rigwright.user=$USER`.
 LABEL = "rigwright.user"
 INTERVAL_S = 15
+_NAME = 64
 
 
 def names_of(containers: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, dict[str, str]]:
     """Return name and user of each container, by its id."""
     return {
         str(row["Id"]): {
-            "name": str((row.get("Names") or [""])[0]).lstrip("/"),
-            "user": str((row.get("Labels") or {}).get(LABEL, "")),
+            "name": printable(str((row.get("Names") or [""])[0]).lstrip("/"), _NAME),
+            # A long label would make the file larger than the sampler reads.
+            "user": printable(str((row.get("Labels") or {}).get(LABEL, "")), _NAME),
         }
         for row in containers
     }
@@ -42,7 +45,7 @@ def write_names(path: str, last: str) -> str:
     """
     try:
         found = names_of(ask("/containers/json"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         found = {}
     text = json.dumps({"containers": found}, sort_keys=True) + "\n"
     if text != last:

@@ -20,8 +20,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage i
 
 # A directory of its own: config_files keeps /var/lib/rigwright for itself.
 HOME = "/var/lib/rigwright_gpu_usage"
-# 500 users on 16 GPUs.
-LIMIT = 8 << 20
 _FILE = re.compile(r"(\d{4}-\d{2}-\d{2})\.json")
 
 
@@ -38,7 +36,7 @@ def read_day(tree: Tree, day: str) -> sums.Day:
     """
     try:
         with directory(tree.at(HOME)) as home:
-            text = read_file(f"{day}.json", limit=LIMIT, dir_fd=home).decode("utf-8", errors="replace")
+            text = read_file(f"{day}.json", limit=sums.LIMIT, dir_fd=home).decode("utf-8", errors="replace")
     except FileNotFoundError:
         return sums.Day(day)
     return sums.from_text(text, day)

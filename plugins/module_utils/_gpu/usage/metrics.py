@@ -55,7 +55,10 @@ class Metrics:
     def add(
         self, gpus: t.Sequence[t.Mapping[str, t.Any]], uses: t.Mapping[str, t.Mapping[t.Any, t.Any]], now: float
     ) -> None:
-        """Add a sample: the processes of each GPU, and the uses of its interval by user and kind."""
+        """Add a sample: the processes of each GPU, and the uses of its interval by user and kind.
+
+        :param now: seconds of a clock that is never set.
+        """
         for values in self.totals.values():
             values.update(dict.fromkeys(_GAUGES, 0.0))
         for gpu in gpus:

@@ -10,14 +10,15 @@ Reading /proc can hang as NVML can, where a process waits for a driver that does
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pwd
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.attribution import (
     CONTAINER,
     NOBODY,
@@ -33,6 +34,7 @@ _SESSIONS = "/run/systemd/sessions"
 _START = 19
 # A process that started this long after NVML was uptime cannot be the one that NVML named. The kernel counts in 10 ms.
 _TOLERANCE_S = 0.02
+_NAME, _GROUP = 64, 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +59,7 @@ def parse_stat(text: str, ticks: int) -> tuple[str, float] | None:
     fields = rest.split()
     if len(fields) <= _START or not fields[_START].isdecimal():
         return None
-    return printable(head.partition("(")[2]), int(fields[_START]) / ticks
-
-
-def printable(text: str, most: int = 64) -> str:
-    """Return a text without control characters, which could change a terminal."""
-    return "".join(each if each.isprintable() else "?" for each in text[:most])
+    return printable(head.partition("(")[2], _NAME), int(fields[_START]) / ticks
 
 
 class Processes:
@@ -102,7 +99,10 @@ class Processes:
         again = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
         if not uid or not again or again[1] != stat[1]:
             return MISSING
-        return Process(stat[1], stat[0], attribute(groups, int(uid[1]), names), int(uid[1]))
+        owner = attribute(groups, int(uid[1]), names)
+        # Users name groups below their slice, and a hub those of dynamic users.
+        shown = dataclasses.replace(owner, user=printable(owner.user, _NAME), name=printable(owner.name, _GROUP))
+        return Process(stat[1], stat[0], shown, int(uid[1]))
 
     def _service(self, session: str) -> str:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.
@@ -122,7 +122,7 @@ def user_names() -> t.Callable[[int], str]:
     def name_of(uid: int) -> str:
         if uid not in kept:
             try:
-                kept[uid] = printable(pwd.getpwuid(uid).pw_name)
+                kept[uid] = printable(pwd.getpwuid(uid).pw_name, _NAME)
             except (KeyError, OverflowError):
                 return ""
         return kept[uid]
@@ -133,9 +133,9 @@ def user_names() -> t.Callable[[int], str]:
 def read_containers(tree: Tree) -> dict[str, dict[str, str]]:
     """Read the names and users of running containers; none where nothing writes them."""
     try:
-        content = json.loads(read_file(tree.at(CONTAINERS)))
+        content = json_text.parse(read_file(tree.at(CONTAINERS)))
         return {
-            str(identifier): {key: printable(str(row.get(key) or "")) for key in ("name", "user")}
+            str(identifier): {key: printable(str(row.get(key) or ""), _NAME) for key in ("name", "user")}
             for identifier, row in content["containers"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import fcntl
 import os
 import signal
 import socket
@@ -15,9 +15,11 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import request, terminals
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, request, terminals
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Child
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sampler import (
@@ -25,9 +27,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.s
     Sampler,
     Settings,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.gpu_snapshot import HOME
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.notify import send
 
 SETTINGS = "/etc/rigwright/gpu_usage.json"
+LOCK = f"{HOME}/lock"
 PROBE, LINK = "probe", "link"
 # The first call of NVML after a boot may start the GPU. The unit stops within its own limit.
 TIMEOUT_S = 10.0
@@ -39,7 +43,7 @@ def settings_of(text: str) -> Settings:
     :raises ValueError: a setting is missing or is not valid; the text names it.
     """
     try:
-        content = json.loads(text)
+        content = json_text.parse(text)
         return Settings(
             socket.gethostname(),
             int(content["interval_s"]),
@@ -48,7 +52,7 @@ def settings_of(text: str) -> Settings:
             request.seconds(content["idle_after"]),
             str(content["notify_socket"]),
         )
-    except (KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{SETTINGS} is damaged ({error!r}): apply the role gpu_usage again") from None
 
 
@@ -84,6 +88,18 @@ def report(line: str) -> None:
     sys.stdout.flush()
 
 
+def is_alone(tree: Tree) -> bool:
+    """Take the place of the only sampler, until this process ends: two would send each message twice, and replace each other's sums."""
+    try:
+        # For its owner alone: who can open it can hold its lock. The kernel keeps it as long as the descriptor.
+        fcntl.flock(open_file(tree.at(LOCK), os.O_WRONLY | os.O_CREAT), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        report(f"whether another sampler runs is unknown: {error}")
+    return True
+
+
 def sample() -> int:
     """Run the sampler."""
     tree = Tree()
@@ -92,6 +108,12 @@ def sample() -> int:
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    if not is_alone(tree):
+        sys.stderr.write("another sampler runs: `systemctl status rigwright-gpu-usage` shows it\n")
+        return 1
+    for folder in (HOME, days.HOME):
+        with contextlib.suppress(OSError):
+            clear_unfinished(tree.at(folder))
     # Blocked in the child, too, which ends when its input does.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
     child = Child([sys.executable, "-I", "-B", sys.argv[0], PROBE], TIMEOUT_S)

@@ -11,9 +11,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?(MiB|GiB|M|G)", re.IGNORECASE)
+_MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(MiB|GiB|M|G)", re.IGNORECASE)
 _MIB = {"m": 1, "g": 1024}
-_TIME = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d)")
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|m|h|d)")
 _SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
 OFF = "never"
 # A shorter time calls a pause between two steps of a training idle.

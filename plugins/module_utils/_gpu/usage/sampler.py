@@ -10,13 +10,14 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file, write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, idle, snapshot, sums
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, idle, sums
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Unanswered
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE, Metrics
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
-METRICS = f"{snapshot.HOME}/{TEXTFILE}"
+METRICS = f"{gpu_snapshot.HOME}/{TEXTFILE}"
 # A power cut loses as much of the sums.
 SAVE_S = 60
 # Starts of a process differ by a tick when they are computed from two clocks.
@@ -112,7 +113,7 @@ class Sampler:
             row["idle_s"] = round(self.windows.seconds[process])
         self._earlier = {}
         uses = {gpu["uuid"]: sums.use_of(gpu["processes"], seconds, gpu["joules"]) for gpu in gpus}
-        self.metrics.add(gpus, uses, now)
+        self.metrics.add(gpus, uses, clock)
         for day, part in sums.parts_of(now, seconds).items():
             sums.add(self._day(day), gpus, seconds, part)
 
@@ -144,7 +145,7 @@ class Sampler:
             "driver": self.driver,
             "problem": problem,
         }
-        write_file(self.tree.at(snapshot.PATH), snapshot.as_text(header, self.gpus))
+        write_file(self.tree.at(gpu_snapshot.PATH), gpu_snapshot.as_text(header, self.gpus))
         unshared = [
             str(gpu["index"]) for gpu in self.gpus if any(row["share_percent"] is None for row in gpu["processes"])
         ]
@@ -179,10 +180,10 @@ class Sampler:
     def resume(self, now: float) -> None:
         """Take the idle times of the last snapshot, unless it is old: a restart of the sampler starts no window again."""
         try:
-            last = snapshot.from_text(read_file(self.tree.at(snapshot.PATH)).decode("utf-8", errors="replace"))
+            last = gpu_snapshot.read(self.tree.at(gpu_snapshot.PATH))
         except (OSError, ValueError):
             return
-        if snapshot.is_stale(last, now) or last["time"] > now:
+        if gpu_snapshot.is_stale(last, now) or last["time"] > now:
             return
         self._earlier = {(gpu["uuid"], row["pid"]): row for gpu in last["gpus"] for row in gpu["processes"]}
 

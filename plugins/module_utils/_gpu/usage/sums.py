@@ -14,7 +14,13 @@ import json
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+
 FORMAT = 1
+# 500 users on 16 GPUs.
+LIMIT = 8 << 20
+_NAME = 200
 DAY_S = 86400
 # An interval of more samples than these was not observed: the host slept, or the sampler did not run.
 GAP = 3
@@ -130,18 +136,33 @@ def from_text(text: str, name: str) -> Day:
     :raises ValueError: it is damaged, of another format or of another day; the text says which.
     """
     try:
-        content = json.loads(text)
+        content = json_text.parse(text, LIMIT)
         if content["format"] != FORMAT:
-            raise ValueError(f"has format {content['format']!r}, and this program reads {FORMAT}")
+            raise ValueError(f"it has format {ascii(content['format'])[:20]}, and this program reads {FORMAT}")
         if content["day"] != name:
-            raise ValueError(f"is of the day {content['day']!r}")
-        day = Day(name, float(content["observed_s"]))
+            raise ValueError(f"it is of the day {ascii(content['day'])[:20]}")
+        day = Day(name, _sum(content, "observed_s"))
         for uuid, gpu in content["gpus"].items():
-            sums = {key: float(gpu[key]) for key in ("observed_s", "joules")}
-            day.gpus[str(uuid)] = {"name": str(gpu["name"]), **sums}
+            day.gpus[_text(uuid)] = {
+                "name": _text(gpu["name"]),
+                **{key: _sum(gpu, key) for key in ("observed_s", "joules")},
+            }
         for row in content["rows"]:
-            use = Use(*(float(row[field.name]) for field in dataclasses.fields(Use)))
-            day.rows[(str(row["user"]), str(row["kind"]), str(row["gpu"]))] = use
-    except (KeyError, TypeError, AttributeError) as error:
+            use = Use(*(_sum(row, field.name) for field in dataclasses.fields(Use)))
+            day.rows.setdefault((_text(row["user"]), _text(row["kind"]), _text(row["gpu"])), Use()).add(use)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is damaged ({error})") from error
     return day
+
+
+def _sum(row: t.Mapping[str, t.Any], key: str) -> float:
+    found = json_text.number(row[key], 0)
+    if found is None:
+        raise ValueError(f"{key} is no sum")
+    return found
+
+
+def _text(value: t.Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is no text")
+    return printable(value, _NAME)

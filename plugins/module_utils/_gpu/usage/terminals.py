@@ -16,7 +16,7 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import DIRECTORY_FLAGS
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.proc import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 
 # Windows of tmux are terminals, too: a message on the last ones is enough.
 MOST = 3

@@ -17,9 +17,9 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, idle, snapshot, sums
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, idle, sums
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 NOW = "now"
 PERIODS = {"day": 1, "week": 7, "month": 30}
@@ -111,22 +111,21 @@ def processes_of(found: t.Mapping[str, t.Any]) -> list[Facts]:
 def now_text(found: t.Mapping[str, t.Any], now: float) -> str:
     """Return what is used now, as text."""
     lines = []
-    if snapshot.is_stale(found, now):
-        age = idle.duration(snapshot.age_s(found, now))
-        lines.append(
-            f"STALE: the sampler has written nothing for {age}. `systemctl status rigwright-gpu-usage` has the reason."
-        )
+    if gpu_snapshot.is_stale(found, now):
+        age = now - found["time"]
+        since = f"the sampler has written nothing for {idle.duration(age)}" if age > 0 else "its time is in the future"
+        lines.append(f"STALE: {since}. `systemctl status rigwright-gpu-usage` has the reason.")
     if found["problem"]:
-        lines.append(f"PROBLEM: {_safe(found['problem'])}")
+        lines.append(f"PROBLEM: {found['problem']}")
     for gpu in found["gpus"]:
         busy = "" if gpu["utilization_percent"] is None else f"  {gpu['utilization_percent']} % busy"
         used, total = (gpu[f"memory_{part}_mib"] / 1024 for part in ("used", "total"))
-        lines.append(f"GPU {gpu['index']}  {_safe(gpu['name'])}  {used:.1f} of {total:.1f} GiB{busy}")
+        lines.append(f"GPU {gpu['index']}  {gpu['name']}  {used:.1f} of {total:.1f} GiB{busy}")
         rows = [
             [
-                _safe(row["user"]) or UNKNOWN,
-                " ".join(filter(None, [row["kind"], _safe(row["name"])])),
-                _safe(row["command"]),
+                row["user"] or UNKNOWN,
+                " ".join(filter(None, [row["kind"], row["name"]])),
+                row["command"],
                 str(row["pid"]),
                 f"{row['memory_mib'] / 1024:.1f} GiB",
                 "" if row["share_percent"] is None else f"{row['share_percent']} %",
@@ -143,7 +142,7 @@ def sums_text(rows: t.Sequence[Facts], totals: Facts, names: t.Sequence[str]) ->
     heads = ["user", "kind", "GPU hours", "busy", "GiB hours", "kWh"]
     shown = [
         [
-            _safe(row["user"]) or UNKNOWN,
+            row["user"] or UNKNOWN,
             row["kind"],
             *(f"{row[name]:.1f}" for name in SUM_FIELDS[2:5]),
             f"{row['kwh']:.2f}",
@@ -169,11 +168,6 @@ def table(rows: t.Sequence[t.Sequence[str]], right: t.Collection[int] = ()) -> l
     ]
 
 
-def _safe(text: str) -> str:
-    # The names come from other users' processes: an escape sequence could change the terminal.
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
 def csv_text(fields: t.Sequence[str], rows: t.Iterable[Facts]) -> str:
     """Return rows as comma-separated values. A text that a spreadsheet would take for a formula begins with an apostrophe."""
     buffer = io.StringIO()
@@ -193,10 +187,9 @@ def show_now(tree: Tree, chosen: argparse.Namespace, now: float) -> str:
     :raises ValueError: the snapshot is damaged, or of another format.
     :raises OSError: there is none.
     """
-    content = read_file(tree.at(snapshot.PATH), limit=snapshot.LIMIT)
-    found = snapshot.from_text(content.decode("utf-8", errors="replace"))
+    found = gpu_snapshot.read(tree.at(gpu_snapshot.PATH))
     if chosen.json:
-        return json.dumps({**found, "stale": snapshot.is_stale(found, now)}, indent=1, sort_keys=True) + "\n"
+        return json.dumps({**found, "stale": gpu_snapshot.is_stale(found, now)}, indent=1, sort_keys=True) + "\n"
     return csv_text(NOW_FIELDS, processes_of(found)) if chosen.csv else now_text(found, now)
 
 
@@ -220,6 +213,8 @@ def main(tree: Tree | None = None, arguments: t.Sequence[str] | None = None) -> 
             text = show_now(tree, chosen, time.time())
         else:
             text, problems = show_sums(tree, chosen, time.time())
+        # A name may have characters that the locale lacks.
+        t.cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")
         sys.stdout.write(text)
         sys.stdout.flush()
     except FileNotFoundError:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 
 import pytest
 
@@ -53,6 +55,37 @@ def test_mode_of_an_existing_file_is_kept(run_tasks, folder):
     assert names(folder) == ["fleet.html", "lab.json", "office.json"]
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o666, 0o4644])
+def test_rights_that_others_could_use_do_not_stay(run_tasks, folder, mode):
+    (folder / "lab.html").touch()
+    (folder / "lab.html").chmod(mode)
+    run = run_tasks([{WRITE: {"file": str(folder / "lab.json")}}])
+    assert run.rc == 0, run.output
+    assert (folder / "lab.html").stat().st_mode & 0o7777 == 0o600
+
+
+def test_link_in_place_of_a_page_is_replaced(run_tasks, folder):
+    theirs = folder / "theirs"
+    theirs.write_text("theirs")
+    theirs.chmod(0o644)
+    (folder / "lab.html").symlink_to(theirs)
+    os.mkfifo(folder / "lab.xml")
+    run = run_tasks([{WRITE: {"file": str(folder / "lab.json")}}])
+    assert run.rc == 0, run.output
+    for name in ("lab.html", "lab.xml"):
+        assert stat.S_ISREG((folder / name).lstat().st_mode) and (folder / name).stat().st_mode & 0o777 == 0o600
+    assert theirs.read_text() == "theirs"
+
+
+def test_fifo_in_place_of_a_report_is_not_waited_for(run_tasks, folder):
+    os.mkfifo(folder / "pipe.json")
+    run = run_tasks([{WRITE: {"file": [str(folder / "pipe.json")]}}])
+    assert run.rc == 2
+    assert f"report_file: {folder}/pipe.json: is no regular file; name a file that you can read." in " ".join(
+        run.output.split()
+    )
+
+
 def test_check_mode_writes_nothing(run_tasks, folder):
     run = run_tasks([{WRITE: {"file": str(folder / "lab.json")}}], "--check")
     assert run.rc == 0, run.output
@@ -71,9 +104,9 @@ def test_reports_that_cannot_be_used_are_refused_at_once(run_tasks, folder):
     assert run.rc == 2
     assert f"report_file: {folder}/new.json has schema 2, and this release reads schema 1; write it again" in output
     assert f"report_file: {folder}/moved.json is missing: the run after {folder}/moved.json.previous" in output
-    assert f"report_file: {folder}/cut.json is not JSON, or not all of it; write it again" in output
+    assert f"report_file: {folder}/cut.json is not JSON, or not all of it (" in output
     assert f"report_file: {folder}/none.json is missing; run site.yml or verify first" in output
-    assert f"report_file: {folder}: Is a directory; name a file that you can read." in output
+    assert f"report_file: {folder}: is no regular file; name a file that you can read." in output
     assert names(folder) == before
 
 
@@ -99,6 +132,15 @@ def test_no_report_is_overwritten(run_tasks, folder):
     assert run.rc == 2
     assert f"report_html: {lab} is a report, or the file of another format; name a file of its own." in run.output
     assert f"report_junit: {lab} is a report" in run.output
+    assert json.loads((folder / "lab.json").read_text())["schema"] == 1
+
+
+def test_no_report_is_overwritten_by_another_way(run_tasks, folder):
+    (folder / "www").symlink_to(folder)
+    write = {"file": [f"{folder}/lab.json"], "html": f"{folder}/www/lab.json", "junit": ""}
+    run = run_tasks([{WRITE: write}])
+    assert run.rc == 2
+    assert f"report_html: {folder}/www/lab.json is a report" in run.output
     assert json.loads((folder / "lab.json").read_text())["schema"] == 1
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import pytest
+import yaml
 
 from tests.unit.support.terminal import run_on_terminal
 
@@ -69,10 +70,15 @@ def play(*tasks, name="Apply the roles", **options):
 
 @pytest.fixture
 def on_terminal(plays_command):
-    def run(plays, *options, columns=80, rows=30, interrupt=lambda _frame: False, **prepared):
+    def run(plays, *options, columns=80, rows=30, interrupt=lambda _frame: False, environment=None, **prepared):
         command = plays_command(plays, *options, stdout_callback=PROGRESS, **prepared)
         return run_on_terminal(
-            command.arguments, command.folder, command.environment, columns=columns, rows=rows, interrupt=interrupt
+            command.arguments,
+            command.folder,
+            {**command.environment, **(environment or {})},
+            columns=columns,
+            rows=rows,
+            interrupt=interrupt,
         )
 
     return run
@@ -171,7 +177,12 @@ def test_pipe_has_a_line_for_each_host_and_role(in_pipe):
     assert any(line.startswith("FAILED bad, db: Check the request") for line in lines)
 
 
-FAIL = {"name": "Fail with items", "ansible.builtin.command": "sh -c 'exit {{ item }}'", "loop": [0, 3]}
+FAIL = {
+    "name": "Fail with items",
+    "ansible.builtin.command": "sh -c 'exit {{ item }}'",
+    "loop": [0, 3],
+    "changed_when": False,
+}
 HIDE = {"name": "Hide words", "ansible.builtin.fail": {"msg": f"the word is {SECRET}"}, "no_log": True}
 TASKS = [
     {"name": "Say", "ansible.builtin.debug": {"msg": "the plan\nof two lines"}},
@@ -196,6 +207,60 @@ def test_problems_diffs_and_messages_are_shown_and_no_secret(in_pipe):
     assert "(item=0)" not in run.output
     assert "FAILED localhost, (playbook): Hide words\n  the output has been hidden" in run.output
     assert re.search(r"^localhost +\(playbook\) +\d+\.\d s  failed$", run.output, re.MULTILINE)
+
+
+def rescued(*failing, rescue="true"):
+    return {"name": "Try", "block": [*failing], "rescue": [{"name": "Repair", "ansible.builtin.command": rescue}]}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "outcome"),
+    [
+        ([rescued(FAIL)], "changed (1)"),
+        ([rescued({"name": "Nested", "block": [FAIL], "always": [TASKS[0]]})], "changed (1)"),
+        ([rescued({"name": "Include", "ansible.builtin.include_tasks": "fail.yml"})], "changed (1)"),
+        ([rescued({"name": "Import", "ansible.builtin.import_role": {"name": "broken"}})], "changed (1)"),
+        ([rescued(FAIL, rescue="false")], "failed"),
+        ([rescued(rescued(FAIL, rescue="false"))], "changed (2)"),
+        ([rescued(TASKS[0]), FAIL], "failed"),
+    ],
+)
+def test_role_with_a_rescue_is_shown_as_it_ended(in_pipe, tmp_path, tasks, outcome):
+    (tmp_path / "fail.yml").write_text(yaml.safe_dump([FAIL]))
+    for name, content in (("tried", tasks), ("broken", [FAIL])):
+        folder = tmp_path / "roles" / name / "tasks"
+        folder.mkdir(parents=True)
+        (folder / "main.yml").write_text(yaml.safe_dump(content))
+        (folder / "fail.yml").write_text(yaml.safe_dump([FAIL]))
+    run = in_pipe([play(include("tried"))])
+    assert run.rc == (2 if outcome == "failed" else 0), run.output
+    (row,) = re.findall(r"^localhost +tried +\d+\.\d s  (.*)$", run.output, re.MULTILINE)
+    assert row == outcome
+    assert "FAILED localhost, tried: Fail with items (item=3)" in run.output
+
+
+HOSTILE = "\x1b]0;title\x07\x9b2J\u202e"
+
+
+def test_text_of_a_host_changes_no_terminal(in_pipe):
+    say = {"name": "Say {{ word }}", "ansible.builtin.debug": {"msg": "{{ word }}\n\tnext"}}
+    write = {"name": "Write {{ word }}", "ansible.builtin.copy": {"content": "x", "dest": "{{ playbook_dir }}/n"}}
+    fail = {"name": "Fail {{ word }}", "ansible.builtin.fail": {"msg": "{{ word }}\nend"}}
+    run = in_pipe([play(say, write, fail, vars={"word": f"a{HOSTILE}b"})], "--diff")
+    assert run.rc == 2, run.output
+    assert not [each for each in HOSTILE if not each.isprintable() and each in run.output], run.output
+    assert "a?]0;title??2J?b\n  \tnext\n" in run.output and "a?]0;title??2J?b\n  end\n" in run.output
+
+
+def test_log_has_the_roles_that_the_table_shows(on_terminal, tmp_path):
+    plays = [play(include("db"), include("common", tasks_from="prepare"))]
+    run = on_terminal(plays, environment={"ANSIBLE_LOG_PATH": str(tmp_path / "run.log")})
+    assert run.rc == 0, run.output
+    assert "Apply the roles:" not in "\n".join(run.screen.text())
+    log = (tmp_path / "run.log").read_text()
+    assert "Apply the roles:" in log
+    assert re.search(r"localhost +db +\d+\.\d s  ok$", log, re.MULTILINE)
+    assert re.search(r"localhost +common +\d+\.\d s  ok$", log, re.MULTILINE)
 
 
 def test_ctrl_c_in_a_pipe_names_what_did_not_end(plays_command):

@@ -152,6 +152,29 @@ def test_path_that_cannot_be_written_is_a_warning(run_tasks, tmp_path):
     assert [path.name for path in tmp_path.glob(".report.json*")] == []
 
 
+def test_report_is_its_owners_alone_and_follows_no_link(run_tasks, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.write_text("theirs")
+    # Made under a name that the callback could be guessed to use, and in place of the report.
+    parent = "$(sed -n 's/^PPid:.//p' /proc/$pid/status)"
+    guess = f"pid=$$; while [ $pid -gt 1 ]; do ln -s {theirs} {tmp_path}/.report.json.$pid; pid={parent}; done"
+    link = {"ansible.builtin.shell": f"{guess}; ln -s {theirs} {tmp_path}/report.json"}
+    run = run_tasks([link])
+    assert run.rc == 0, run.output
+    assert theirs.read_text() == "theirs"
+    assert not (tmp_path / "report.json").is_symlink()
+    assert (tmp_path / "report.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_evidence_changes_no_terminal_and_no_report_is_lost(run_tasks, tmp_path):
+    finding = {"id": "web.answers", "status": "warn", "evidence": "a\x1b]0;x\x07\x9b\u202eb", "remedy": "fix\x1b[2J it"}
+    run = run_tasks([{"rigwright.workstation.finding": finding}])
+    assert run.rc == 0, run.output
+    assert "a?]0;x???b" in run.output and "fix?[2J it" in run.output
+    assert not {*"\x1b\x07\x9b\u202e"} & {*run.output}
+    assert run.report["hosts"]["localhost"]["findings"][0]["evidence"] == finding["evidence"]
+
+
 SPECS = """\
 argument_specs:
   main:

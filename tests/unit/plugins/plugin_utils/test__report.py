@@ -94,11 +94,14 @@ def test_summary_shows_what_is_no_pass_and_counts_the_rest(report):
     report.host("off").stats = {"unreachable": 1}
     report.host("off").failures = [{"role": "ssh", "task": "ssh : Configure"}]
     report.host("gw").outside_roles.changed = 2
+    report.host("gw").failures = [{"role": "ssh", "task": "ssh : Try"}]
     assert [*summary(report)] == [
         ("ws", ""),
         ("  ! ssh.fail2ban  no jail", "warn"),
         ("                  remedy: add the port", "warn"),
         ("  - gpu.mig       no MIG", "skip"),
+        ("gw", ""),
+        ("  ! task: ssh : Try (a rescue caught it)", "warn"),
         ("off FAILED", "fail"),
         ("  ✘ task: ssh : Configure", "fail"),
         ("role             hosts  pass  changed  seconds", ""),

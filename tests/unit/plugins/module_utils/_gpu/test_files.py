@@ -27,7 +27,20 @@ def test_written_entries_and_other_keys_are_read(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "3", "null", "{}", '{"gpus": []}', '{"gpus": {"GPU-a": null}}', '{"gpus": {"GPU-a": {}}}']
+    "text",
+    [
+        "[" * 100_000,
+        '{"gpus": {}, "gpus": {}}',
+        "",
+        "{",
+        "[]",
+        "3",
+        "null",
+        "{}",
+        '{"gpus": []}',
+        '{"gpus": {"GPU-a": null}}',
+        '{"gpus": {"GPU-a": {}}}',
+    ],
 )
 def test_damaged_file_is_refused_with_a_remedy(tree: Tree, text: str) -> None:
     """Refuse it: to accept it as empty would lose the declarations of other tasks."""

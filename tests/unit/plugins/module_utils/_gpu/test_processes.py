@@ -18,7 +18,7 @@ from harness.fakes import nvml as fake_nvml
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nalice:x:1001:1001::/home/alice:/bin/sh\n")
+    (tmp_path / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nalice:x:1001:1001:A\u2028B:/home/alice:/bin/sh\n")
     return tmp_path
 
 

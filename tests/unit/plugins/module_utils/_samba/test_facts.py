@@ -42,6 +42,13 @@ def test_disks_that_are_mounted_and_those_that_should_be(tree: host.Host) -> Non
     assert tree.mount_points() == ["/", "/data", "/mnt/big disk"]
 
 
+def test_name_with_other_line_breaks_is_one_mount(tree: host.Host, tmp_path: Path) -> None:
+    name = "/home/alice/x\x0by 1 8:1 / /data2"
+    row = "27 25 0:50 / {} rw - fuse.x x rw\n".format(name.replace(" ", "\\040"))
+    (tmp_path / "proc/self/mountinfo").write_text(row)
+    assert name in tree.mount_points() and "/data2" not in tree.mount_points()
+
+
 def test_the_vfs_modules_that_samba_has(tree: host.Host) -> None:
     assert tree.vfs_modules("/usr/lib/*/samba/vfs") == {"fruit"}
 

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpu_snapshot, model, text
+from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpus, model, text
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.collect import Collector, Settings
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 NOW = 1_764_076_800.0
 
@@ -25,7 +26,7 @@ def test_every_source_may_fail(tmp_path: Path) -> None:
     view = collector(Tree(str(tmp_path))).view(NOW)
     assert view.host == "ws1" and view.uptime_s == 0.0
     found = rows(view)
-    assert found["snapshot"].values == (gpu_snapshot.MISSING,)
+    assert found["snapshot"].values == (gpus.MISSING,)
     for label in ("memory", "disks"):
         assert found[label].values[0].startswith("cannot be read") and found[label].level == model.WARN
     assert text.plain(view, 53, 20)
@@ -43,7 +44,7 @@ def test_damaged_file_does_not_hide_the_others(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
     found = rows(collector(Tree(str(tmp_path))).view(NOW))
-    assert {"backup", "GPU health", "CPU", "memory"} <= found.keys()
+    assert {"backup home", "GPU health", "CPU", "memory"} <= found.keys()
     assert "load 3.10" in found["CPU"].values
 
 

@@ -173,6 +173,11 @@ def test_invalid_size_is_refused(size: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_settings_of_the_role_are_read() -> None:
     assert program.settings_of('{"interval_s": 5, "other": 1}') == program.Settings(interval_s=5)
+    # No wait of the system is that long.
+    assert program.settings_of('{"interval_s": 100000000000000}').interval_s == 86400
+    assert program.settings_of('{"interval_s": true}') == program.Settings()
+    with pytest.raises(ValueError, match="nested too deeply"):
+        program.settings_of("[" * 100_000)
     assert program.settings_of("") == program.Settings()
     assert program.settings_of('{"interval_s": 0}').interval_s == 1
     with pytest.raises(ValueError, match="no object"):

@@ -88,11 +88,16 @@ def test_failed_backup_is_a_problem_with_its_reason(tree: Tree) -> None:
     ]
 
 
-def test_results_of_another_user_are_refused(tree: Tree) -> None:
+def test_result_that_is_refused_hides_no_other(tree: Tree) -> None:
     path = write(tree, f"{services.BACKUPS}/run-home.json", {"kind": "ok", "last_success": NOW})
     os.chown(path, 4711, 4711)
-    with pytest.raises(OSError, match="belongs to uid 4711"):
-        services.backups(tree, NOW)
+    write(tree, f"{services.BACKUPS}/run-lists.json", "[" * 9999)
+    write(tree, f"{services.BACKUPS}/run-photos.json", {"kind": "no_space", "words": "no space left"})
+    assert [(row.label, row.values[-1]) for row in services.backups(tree, NOW)] == [
+        ("backup home", "cannot be read: belongs to uid 4711"),
+        ("backup lists", "cannot be read: it is nested too deeply"),
+        ("backup photos", "no space left"),
+    ]
 
 
 def test_verdict_and_bad_findings_of_gpu_health(tree: Tree) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpu_snapshot, verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._status import verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 NOW = 1_764_076_800.0
 REQUEST: dict[str, Any] = {"interval_s": 15, "html": True, "login_line": True, "console": "tty1"}

@@ -77,6 +77,9 @@ def test_an_empty_table_has_no_sockets(text: str) -> None:
         ("0::/init.scope\n", "init.scope"),
         ("12:pids:/system.slice/ssh.service\n1:name=systemd:/system.slice/ssh.service\n0::/\n", "ssh.service"),
         ("12:pids:/docker/4f1a.service\n1:name=systemd:/docker/4f1a\n", None),
+        # A user may name a group so: it is one line of one group.
+        ("0::/user.slice/user-1000.slice/session-3.scope/x\x0b0::/ssh.service/y\n", "ssh.service"),
+        ("0::/user.slice/user-1000.slice/session-3.scope/x\u2028y\n", "session-3.scope"),
         ("0::/\n", None),
         ("", None),
     ],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -42,7 +43,33 @@ def test_message_goes_to_all_and_a_failure_is_counted(limit: notifier.Limit) -> 
     lines: list[str] = []
     lost = notifier.serve({"a": good, "b": bad, "c": None}, [message("title", "text")], limit, "ws1", lines.append)
     assert (lost, good.taken, bad.taken) == (1, [("ws1: title", "text")], [("ws1: title", "text")])
-    assert lines == ["not sent (b: it answers 401; c: apprise cannot read it): title: text"]
+    assert lines == ["received: title: text", "not sent (b: it answers 401; c: apprise cannot read it): title"]
+
+
+def test_message_is_in_the_journal_before_it_is_sent(limit: notifier.Limit) -> None:
+    lines: list[str] = []
+    taken = []
+
+    def killed(title: str, _text: str) -> str:
+        taken.append(title)
+        raise KeyboardInterrupt
+
+    datagrams = iter([message("disk", "it is full"), message("next", "text")])
+    with pytest.raises(KeyboardInterrupt):
+        notifier.serve({"a": killed}, datagrams, limit, "ws1", lines.append)
+    assert lines == ["received: disk: it is full"]
+    # The unit starts again with what is left, and the one that was cut off counts.
+    assert notifier.serve({"a": Service()}, datagrams, limit, "ws1", lines.append) == 0
+    assert lines[-1] == "sent to 1: next" and taken == ["ws1: disk"]
+    assert len(json.loads(Path(limit.path).read_text())) == 2
+
+
+def test_full_disk_loses_no_message_to_the_journal(tmp_path: Path) -> None:
+    lines: list[str] = []
+    limit = notifier.Limit(str(tmp_path / "nowhere/sent.json"))
+    assert notifier.serve({"a": Service()}, [message("disk", "it is full")], limit, "ws1", lines.append) == 1
+    assert lines[0] == "received: disk: it is full"
+    assert lines[1] == "not sent (messages cannot be counted: No such file or directory): disk"
 
 
 def test_wrong_datagram_stops_no_other(limit: notifier.Limit) -> None:
@@ -50,7 +77,10 @@ def test_wrong_datagram_stops_no_other(limit: notifier.Limit) -> None:
     lines: list[str] = []
     assert notifier.serve({"a": good}, [b"{", message("title", "text")], limit, "ws1", lines.append) == 1
     assert [title for title, _text in good.taken] == ["ws1: title"]
-    assert lines[0].startswith("what was received is no message") and lines[1] == "sent to 1: title: text"
+    assert lines[0].startswith("what was received is no message") and lines[1:] == [
+        "received: title: text",
+        "sent to 1: title",
+    ]
 
 
 def test_messages_of_an_hour_are_limited(limit: notifier.Limit) -> None:
@@ -61,9 +91,11 @@ def test_messages_of_an_hour_are_limited(limit: notifier.Limit) -> None:
     assert len(good.taken) == notifier.MOST
     assert [text for _title, text in good.taken[-2:]] == ["text", "text" + notifier.FULL]
     # No message is lost to the journal.
-    assert (
-        lines[-1] == f"not sent (there were {notifier.MOST} messages within the hour): title {notifier.MOST + 1}: text"
-    )
+    last = f"title {notifier.MOST + 1}"
+    assert lines[-2:] == [
+        f"received: {last}: text",
+        f"not sent (there were {notifier.MOST} messages within the hour): {last}",
+    ]
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", json.dumps([0.0] * 20), json.dumps([20_000.0] * 20), '["x"]', "7"])
@@ -102,7 +134,7 @@ def test_flood_of_one_socket_leaves_the_messages_of_root(tmp_path: Path) -> None
             each.close()
     assert len(good.taken) == notifier.MOST + 1
     assert good.taken[-1][0] == "ws1: backup failed"
-    assert lines[-2] == "sent to 1: backup failed: text\n  <0>line"
+    assert "received: backup failed: text\n  <0>line" in lines and "sent to 1: backup failed" in lines
 
 
 def test_addresses_are_read_by_root_or_from_the_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +165,23 @@ def test_unreadable_address_is_named_by_its_place() -> None:
         {"workstation_notify_urls[0] (json://)": Service(), "workstation_notify_urls[1] (x://)": None}
     )
     assert line.startswith("workstation_notify_urls[1] (x://) is no address that apprise can read")
+
+
+def test_any_bytes_of_the_input_are_sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    good = Service()
+    for name, value in (
+        ("in_environment", None),
+        ("drop_rights", None),
+        ("read_addresses", []),
+        ("targets", {"a": good}),
+    ):
+        monkeypatch.setattr(notifier, name, lambda *_arguments, value=value: value)
+    monkeypatch.setattr(sys, "argv", ["workstation-notify", "ws1:\ndisk" + "\udcff" * 400])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\x1b[2J\n" + b"x" * 9999), "ascii"))
+    assert notifier.main() == 0
+    ((title, text),) = good.taken
+    assert (title[:11], len(title), text[:10], len(text)) == ("ws1: disk??", 200, "caf\ufffd?[2J\nx", 2000)
+    assert "1 of 1 addresses took the message" in capsys.readouterr().out
 
 
 def test_program_without_apprise_names_the_remedy(tmp_path: Path) -> None:

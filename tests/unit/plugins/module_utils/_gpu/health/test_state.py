@@ -21,6 +21,12 @@ def test_state_is_read_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"findings": 1}', "{", ""])
+def test_report_that_is_none_has_nothing_that_failed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "report.json").write_text(text)
+    assert state.read_failing(str(tmp_path / "report.json")) == frozenset()
+
+
 def test_state_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, target = tmp_path / "state.json", tmp_path / "theirs"
     target.write_text("theirs")

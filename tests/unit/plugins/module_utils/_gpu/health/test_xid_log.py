@@ -98,6 +98,14 @@ def test_invalid_utf_8_and_truncated_lines_hide_nothing() -> None:
     assert [(xid.code, xid.pid) for xid in log.parse(text)] == [(31, 7), (79, 1234)]
 
 
+@pytest.mark.parametrize("name", ["a\u2028b", "a\x85b", "a\x0bb", "a\x1cb"])
+def test_name_with_a_line_break_hides_no_xid(name: str) -> None:
+    message = f"NVRM: Xid (PCI:0000:41:00): 79, pid=7, name={name}, GPU has fallen off the bus."
+    for line in (message, json.dumps({"MESSAGE": message}, ensure_ascii=False)):
+        (xid,) = log.parse(f"{line}\n")
+        assert (xid.code, xid.pid, xid.text) == (79, 7, "GPU has fallen off the bus.")
+
+
 def test_xids_after_a_moment_or_without_a_time_count() -> None:
     xids = [Xid(13, "0000:41:00", NOON - 10), Xid(31, "0000:41:00", NOON), Xid(43, "0000:41:00")]
     assert [xid.code for xid in log.since(xids, NOON)] == [31, 43]

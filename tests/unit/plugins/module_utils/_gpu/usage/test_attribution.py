@@ -107,6 +107,8 @@ def test_process_of_another_uid_in_a_session_is_its_users() -> None:
         "system.slice/jupyter-bob-singleuser.service",
         f"kubepods/pod{POD}",
         "user.slice/user-1001.slice/session-3.scope",
+        # All but a line feed may be in the name of a group.
+        *(f"x{char}0::/slurm/uid_1001/job_42" for char in "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"),
     ],
 )
 def test_user_cannot_name_a_group_that_makes_another_pay(below: str) -> None:

@@ -68,6 +68,20 @@ def test_names_and_labels_are_written_for_the_sampler(docker: type[FakeDocker], 
     assert not path.exists()
 
 
+def test_long_label_hides_no_other_container(tmp_path: Path) -> None:
+    labels = {"rigwright.user": "x\n" * (1 << 20)}
+    found = containers.names_of([{"Id": ID, "Names": ["/a"], "Labels": labels}])
+    assert found[ID]["user"] == "x?" * 32
+
+
+@pytest.mark.parametrize("answer", [{"message": "busy"}, None, [1], [{}], [{"Id": ID, "Names": [], "Labels": [1]}]])
+def test_answer_of_another_shape_has_no_containers(
+    answer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "ask", lambda _path: answer)
+    assert json.loads(containers.write_names(str(tmp_path / "containers.json"), "")) == {"containers": {}}
+
+
 def test_failing_docker_has_no_containers(docker: type[FakeDocker], tmp_path: Path) -> None:
     docker.status = 500
     containers.write_names(str(tmp_path / "containers.json"), "")

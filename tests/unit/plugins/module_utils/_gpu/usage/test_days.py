@@ -33,7 +33,7 @@ def test_fifo_and_large_file_are_refused(tree: Tree, monkeypatch: pytest.MonkeyP
     os.mkfifo(tree.at(days.path_of("2026-11-24")))
     with pytest.raises(OSError, match="no regular file"):
         days.read_day(tree, "2026-11-24")
-    monkeypatch.setattr(days, "LIMIT", 10)
+    monkeypatch.setattr(days.sums, "LIMIT", 10)
     Path(tree.at(days.path_of("2026-11-25"))).write_text("x" * 11)
     with pytest.raises(OSError, match="larger than 10"):
         days.read_day(tree, "2026-11-25")

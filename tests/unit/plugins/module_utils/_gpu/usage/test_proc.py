@@ -13,7 +13,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.p
     MISSING,
     Processes,
     parse_stat,
-    printable,
     read_containers,
     user_names,
 )
@@ -93,8 +92,11 @@ def test_stat_of_a_hostile_name_is_read() -> None:
     assert parse_stat("42 (a) S 1", 100) is None
 
 
-def test_control_characters_are_replaced() -> None:
-    assert printable("a\x1b]0;x\x07\u202e\nb") == "a?]0;x???b"
+def test_name_of_a_group_is_printable(tmp_path: Path) -> None:
+    add(tmp_path, 42, 100, 1000, "/user.slice/user-1000.slice/user@1000.service/\x1b[2J\u202e.service")
+    assert processes(tmp_path).read([42], 10.0)[42].owner.name == "?[2J?.service"
+    add(tmp_path, 43, 100, 61200, "/system.slice/jupyter-\x85x.service")
+    assert processes(tmp_path).read([43], 10.0)[43].owner.user == "?x"
 
 
 def test_uid_without_a_name_has_none() -> None:

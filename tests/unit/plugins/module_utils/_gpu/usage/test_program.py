@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -100,7 +101,47 @@ def test_damaged_settings_end_the_sampler(
     path.write_text(text)
     monkeypatch.setattr(program, "Tree", lambda: Tree(str(tmp_path)))
     assert program.sample() == 1
-    assert capsys.readouterr().err.strip()
+    assert "apply the role gpu_usage again" in capsys.readouterr().err
+
+
+def test_second_sampler_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, text in ((program.SETTINGS, json.dumps(SETTINGS)), (program.LOCK, "")):
+        (tmp_path / path.lstrip("/")).parent.mkdir(parents=True)
+        (tmp_path / path.lstrip("/")).write_text(text)
+    monkeypatch.setattr(program, "Tree", lambda: Tree(str(tmp_path)))
+    monkeypatch.setattr(program, "run", lambda *_arguments: pytest.fail("it samples"))
+    with (tmp_path / program.LOCK.lstrip("/")).open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        assert program.sample() == 1
+    assert "another sampler runs" in capsys.readouterr().err
+    assert program.is_alone(Tree(str(tmp_path)))
+
+
+def test_files_of_a_killed_sampler_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{program.HOME}/.snapshot.json.a_b0c1d2", f"{program.days.HOME}/.2026-11-25.json.abcdefgh"]
+    for path, text in ((program.SETTINGS, json.dumps(SETTINGS)), *((name, "{") for name in names)):
+        (tmp_path / path.lstrip("/")).parent.mkdir(parents=True)
+        (tmp_path / path.lstrip("/")).write_text(text)
+    monkeypatch.setattr(program, "Tree", lambda: Tree(str(tmp_path)))
+    monkeypatch.setattr(program, "run", lambda *_arguments: None)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    try:
+        assert program.sample() == 0
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    assert [name for name in names if (tmp_path / name.lstrip("/")).exists()] == []
+
+
+def test_lock_that_cannot_be_had_stops_no_sampler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.is_alone(Tree(str(tmp_path)))
+    path = tmp_path / program.LOCK.lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.symlink_to(tmp_path / "elsewhere")
+    assert program.is_alone(Tree(str(tmp_path)))
+    assert not (tmp_path / "elsewhere").exists()
+    assert "is a link" in capsys.readouterr().out
 
 
 class Counting(Sampler):

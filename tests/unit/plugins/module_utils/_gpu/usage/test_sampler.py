@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, snapshot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Unanswered
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sampler import (
     METRICS,
     Sampler,
     Settings,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 UUID = "GPU-1"
 MORNING = float(calendar.timegm((2028, 2, 29, 9, 0, 0)))
@@ -45,7 +46,7 @@ class Host:
     """A host with one GPU, which draws 100 W. Its clocks are the test's."""
 
     def __init__(self, root: Path) -> None:
-        for folder in (days.HOME, snapshot.HOME):
+        for folder in (days.HOME, gpu_snapshot.HOME):
             (root / folder.lstrip("/")).mkdir(parents=True)
         self.tree = Tree(str(root))
         self.time, self.clock = MORNING, 1000.0
@@ -106,7 +107,7 @@ class Host:
         return {key: row[key] for key in ("held_s", "busy_s", "gib_s", "joules")}
 
     def snapshot(self) -> dict[str, Any]:
-        return snapshot.from_text(self.tree.text(snapshot.PATH))
+        return gpu_snapshot.parse(self.tree.text(gpu_snapshot.PATH))
 
 
 @pytest.fixture
@@ -168,6 +169,15 @@ def test_clock_step_loses_and_adds_nothing(host: Host, step: float) -> None:
     host.time += step
     host.run(120)
     assert host.row()["held_s"] == 3600.0
+
+
+def test_clock_that_was_in_the_future_keeps_no_room(host: Host) -> None:
+    """Users make room a day after their last process, also when that was in a wrong year."""
+    host.time += 10 * 365 * 86400
+    host.processes = [process(42)]
+    host.run(2)
+    host.time -= 10 * 365 * 86400
+    assert [*host.sampler.metrics.active.values()] == [host.clock]
 
 
 def test_clock_set_back_a_day_goes_on_with_that_day(host: Host) -> None:
@@ -304,6 +314,15 @@ def test_damaged_day_is_set_aside(host: Host) -> None:
     assert host.row()["held_s"] == 15.0
     assert path.with_suffix(".damaged").exists()
     assert "is kept as 2028-02-29.damaged" in host.lines[0]
+
+
+@pytest.mark.parametrize("sum_", ["1" + "0" * 400, "[" * 100_000, "NaN"])
+def test_day_that_no_sampler_wrote_ends_none(host: Host, sum_: str) -> None:
+    day = '{"format": 1, "day": "2028-02-29", "gpus": {}, "rows": [], "observed_s": '
+    Path(host.tree.at(days.path_of("2028-02-29"))).write_text(day + sum_ + "}")
+    host.processes = [process(42)]
+    host.run(2)
+    assert host.row()["held_s"] == 15.0
 
 
 def test_earliest_days_go_by_number_and_not_by_age(host: Host, tmp_path: Path) -> None:

@@ -86,12 +86,31 @@ def test_file_keeps_the_sums() -> None:
         ('{"format": 2}', "has format 2, and this program reads 1"),
         ('{"format": 1, "day": "2026-11-24"}', "is of the day '2026-11-24'"),
         ('{"format": 1, "day": "2026-11-25", "observed_s": 1, "gpus": {}, "rows": [{}]}', "damaged"),
-        ('{"format": 1, "day": "2026-11-25", "observed_s": "x", "gpus": {}, "rows": []}', "could not convert"),
+        *(
+            ('{"format": 1, "day": "2026-11-25", "observed_s": ' + bad + ', "gpus": {}, "rows": []}', "damaged")
+            for bad in (
+                '"x"',
+                '"1"',
+                "true",
+                "-1",
+                "NaN",
+                "Infinity",
+                "1e999",
+                "1" + "0" * 400,
+                "[" * 9999 + "]" * 9999,
+            )
+        ),
     ],
 )
 def test_damaged_file_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sums.from_text(text, "2026-11-25")
+
+
+def test_names_that_read_the_same_are_summed() -> None:
+    rows = {("a\x85", "ssh", "GPU-1"): sums.Use(1.0), ("a\x1b", "ssh", "GPU-1"): sums.Use(2.0)}
+    found = sums.from_text(sums.as_text(sums.Day("2026-11-25", 1.0, {}, rows)), "2026-11-25")
+    assert found.rows == {("a?", "ssh", "GPU-1"): sums.Use(3.0)}
 
 
 def test_file_is_json_for_others() -> None:

@@ -7,6 +7,7 @@ import calendar
 import csv
 import io
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, snapshot, sums, who
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, sums, who
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
-from tests.unit.plugins.module_utils._gpu.usage.test_snapshot import GPU, HEADER, PROCESS
+from tests.unit.plugins.module_utils._system.test_gpu_snapshot import GPU, HEADER, PROCESS
 
 NOW = float(calendar.timegm((2026, 11, 25, 12, 0, 0)))
 Show = Callable[..., tuple[int, str, str]]
@@ -33,7 +35,7 @@ HOSTILE = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    for folder in (days.HOME, snapshot.HOME):
+    for folder in (days.HOME, gpu_snapshot.HOME):
         (tmp_path / folder.lstrip("/")).mkdir(parents=True)
     return Tree(str(tmp_path))
 
@@ -51,8 +53,8 @@ def show(tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 
 def write_snapshot(tree: Tree, *gpus: dict[str, Any], **header: Any) -> None:
-    text = snapshot.as_text({**HEADER, "time": NOW - 5, **header}, gpus)
-    Path(tree.at(snapshot.PATH)).write_text(text)
+    text = gpu_snapshot.as_text({**HEADER, "time": NOW - 5, **header}, gpus)
+    Path(tree.at(gpu_snapshot.PATH)).write_text(text)
 
 
 def write_day(tree: Tree, name: str, rows: dict[tuple[str, str, str], sums.Use]) -> None:
@@ -90,6 +92,28 @@ def test_hostile_names_are_text(tree: Tree, show: Show) -> None:
     assert row["name"].startswith("'=cmd") and row["share_percent"] == ""
 
 
+def test_spreadsheet_is_printable_too(tree: Tree, show: Show) -> None:
+    write_snapshot(tree, {**GPU, "processes": [HOSTILE]})
+    write_day(tree, "2026-11-25", {("\x1b[2J", "ssh\u202e", "GPU-1"): sums.Use(3600)})
+    assert "\x1b" not in show("--csv")[1]
+    for shape in (), ("--csv",):
+        status, text, _error = show("day", *shape)
+        assert status == 0 and "?[2J" in text and "ssh?" in text and "\x1b" not in text
+
+
+def test_locale_that_lacks_a_character_is_enough(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_snapshot(tree, {**GPU, "processes": [{**PROCESS, "user": "zoë", "command": "日本"}]})
+    output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", output)
+    assert who.main(tree, []) == 0
+    assert "zoë" in output.buffer.getvalue().decode("latin-1")
+
+
+def test_snapshot_of_the_future_is_stale(tree: Tree, show: Show) -> None:
+    write_snapshot(tree, GPU, time=NOW + 3600)
+    assert show()[1].startswith("STALE: its time is in the future")
+
+
 def test_stale_snapshot_and_problem_come_first(tree: Tree, show: Show) -> None:
     write_snapshot(tree, time=NOW - 46, problem="NVML does not answer")
     status, text, _error = show()
@@ -102,10 +126,14 @@ def test_stale_snapshot_and_problem_come_first(tree: Tree, show: Show) -> None:
 def test_missing_or_damaged_snapshot_is_an_error(tree: Tree, show: Show) -> None:
     assert show()[0] == 1
     assert "has written no snapshot" in show()[2]
-    Path(tree.at(snapshot.PATH)).write_text('{"format": 2}')
-    assert show() == (1, "", "gpu-who: the snapshot has format 2, and this program reads 1\n")
-    Path(tree.at(snapshot.PATH)).unlink()
-    Path(tree.at(snapshot.PATH)).symlink_to("/etc/shadow")
+    Path(tree.at(gpu_snapshot.PATH)).write_text('{"format": 2}')
+    assert show() == (
+        1,
+        "",
+        "gpu-who: the GPU snapshot has format 2, and this program reads 1: apply gpu_usage and status again\n",
+    )
+    Path(tree.at(gpu_snapshot.PATH)).unlink()
+    Path(tree.at(gpu_snapshot.PATH)).symlink_to("/etc/shadow")
     assert show()[0] == 1 and "is a link" in show()[2]
 
 
