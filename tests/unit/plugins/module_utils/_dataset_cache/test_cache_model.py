@@ -104,10 +104,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def begin_to_read(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.paths)))
-        if (
-            name in self.place.cached()
-            and self.place.run("get", "--offline", "--pid", processes.dead_soon(), self.sources[name]).rc == 0
-        ):
+        if name in self.place.cached() and self.place.get(self.sources[name], "--offline").rc == 0:
             reader = self.place.start(
                 "run", "--offline", self.sources[name], "--", "sh", "-c", "echo {}; exec sleep 1000"
             )
