@@ -134,11 +134,14 @@ def test_local_forwarding_works_and_remote_forwarding_does_not(
     laptop: Machine, login: Callable[..., Done], other_addresses: Callable[[], str], target: Machine
 ) -> None:
     target.put({"/srv/notebook/index.html": Entry(b"a notebook")})
-    target.start("cd /srv/notebook && exec timeout 20 python3 -m http.server --bind 127.0.0.1 8888")
-    tunnel = f"{SSH} -fL 8888:127.0.0.1:8888 owner@{target.host.address} sleep 5"
+    target.start("cd /srv/notebook && exec python3 -m http.server --bind 127.0.0.1 8888")
+    tunnel = f"{SSH} -S /run/tunnel owner@{target.host.address}"
+    laptop.must(f"{tunnel} -M -o ExitOnForwardFailure=yes -fNL 8888:127.0.0.1:8888")
 
-    assert laptop.must(f"{tunnel} && for i in $(seq 20); do {FETCH} && break; sleep 0.2; done") == "a notebook"
+    assert laptop.must(f"until {FETCH}; do sleep 0.2; done") == "a notebook"
 
+    laptop.must(f"{tunnel} -O exit")
+    target.must("pkill -f '[h]ttp.server'")
     back = login(target, "owner", options="-o ExitOnForwardFailure=yes -R 9999:127.0.0.1:22")
     assert "remote port forwarding failed" in back.stderr
     target.must("rm -r /srv/notebook")
