@@ -33,7 +33,16 @@ from harness.vm import drill
 COLLECTION = "rigwright.workstation"
 COLLECTION_PATH = Path("ansible_collections", *COLLECTION.split("."))
 # They begin first, the longest of them before the others, so that in the end no lane waits for one of them.
-SLOW_SCENARIOS = ("nvidia_driver", "backup", "smoke_test", "docker", "gpu_usage", "nvidia_container_toolkit", "ssh", "xrdp")
+SLOW_SCENARIOS = (
+    "nvidia_driver",
+    "backup",
+    "smoke_test",
+    "docker",
+    "gpu_usage",
+    "nvidia_container_toolkit",
+    "ssh",
+    "xrdp",
+)
 WORKFLOWS = (
     "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/test.yml",
     "check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml",
