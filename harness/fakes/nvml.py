@@ -216,6 +216,14 @@ def as_text(facts: Mapping[str, str], serial: int) -> str:
     return f"!serial={number}\n{body}~end={number}\n"
 
 
+def described_process(
+    used: int | str, name: str = "python3", kind: str = "compute", instance: tuple[int, int] | None = None
+) -> str:
+    """Return a process as the state has it: kind, bytes, GPU instance, compute instance, name."""
+    gi, ci = instance or (NO_INSTANCE, NO_INSTANCE)
+    return f"{kind} {used} {gi} {ci} {name}"
+
+
 class Machine:
     """A machine with fake GPUs. Its methods do what the kernel, users and hardware faults do."""
 
@@ -315,8 +323,7 @@ class Machine:
         if kind not in KINDS:
             raise ValueError(f"{kind} is none of {KINDS}")
         used = NOT_AVAILABLE if memory_mib is None else memory_mib << 20
-        gi, ci = instance or (NO_INSTANCE, NO_INSTANCE)
-        self.change({f"gpu.{gpu}.process.{pid}": f"{kind} {used} {gi} {ci} {name}"})
+        self.change({f"gpu.{gpu}.process.{pid}": described_process(used, name, kind, instance)})
 
     def use_process(self, gpu: int, pid: int, *percent: int) -> None:
         """Set how busy a process is: percent of SMs, memory, encoder and decoder."""

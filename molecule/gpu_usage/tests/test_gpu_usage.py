@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from harness import playbook
+from harness.fakes import nvml as fake_nvml
 from harness.fakes.gpu_hosts import state
 from harness.sandbox import engine, lab
 from harness.sandbox.clients import Machine
@@ -27,8 +28,7 @@ TEXTFILE = "/var/lib/prometheus/node-exporter/rigwright_gpu_usage.prom"
 CONTAINER = "5e" * 32
 # Below the hierarchy of systemd, of which cgroup v1 and v2 have one each.
 GROUP = f"$(dirname $(ls /sys/fs/cgroup/{{systemd/,}}cgroup.procs 2>/dev/null | head -n 1))/system.slice/docker-{CONTAINER}.scope"
-# NVML's number for "no instance", and a time that is later than any sample.
-NO_INSTANCE, LATER = 2**32 - 1, 2**62
+LATER = 2**62  # a time after any sample
 GIB = 1 << 30
 
 
@@ -57,7 +57,7 @@ def use(target: Machine, pids: dict[int, int]) -> None:
     """Let processes use the first GPU: 2 GiB each, and this percent of the SMs."""
     facts: dict[str, str | None] = {}
     for pid, percent in pids.items():
-        facts[f"gpu__0__process__{pid}"] = f"compute {2 * GIB} {NO_INSTANCE} {NO_INSTANCE} python3"
+        facts[f"gpu__0__process__{pid}"] = fake_nvml.described_process(2 * GIB)
         if percent:
             facts[f"gpu__0__use__{pid}"] = f"{LATER} {percent} 0 0 0"
     target.put(state(**facts))

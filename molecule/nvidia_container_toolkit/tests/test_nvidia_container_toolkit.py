@@ -15,6 +15,7 @@ import pytest
 
 from harness.depot import container_toolkit
 from harness.fakes import gpu_host as fake_gpu_host
+from harness.fakes import nvml as fake_nvml
 from harness.fakes.gpu_hosts import state
 from harness.sandbox import engine, fingerprint, lab
 from harness.sandbox.clients import Entry, Machine, kept
@@ -31,7 +32,6 @@ SPEC = "/var/run/cdi/nvidia.yaml"
 DAEMON_JSON = "/etc/docker/daemon.json"
 SOURCES = "/etc/apt/sources.list.d"
 VARIABLES = str(lab.ROOT / "molecule/nvidia_container_toolkit/vars.yml")
-NO_INSTANCE = 2**32 - 1  # NVML's number for it
 
 # An image of the host's own programs: nothing is downloaded, and nvidia-smi is not in it.
 IMAGE = r"""
@@ -144,7 +144,7 @@ def test_gpu_usage_knows_the_user_of_a_container(
     assert result.rc == 0, result.output
     containers(target, "train", f"--label rigwright.user=owner {with_gpu(target, '0')}")
     pid = int(target.must("docker inspect --format '{{.State.Pid}}' train"))
-    target.put(state(**{f"gpu__0__process__{pid}": f"compute {2 << 30} {NO_INSTANCE} {NO_INSTANCE} sleep"}))
+    target.put(state(**{f"gpu__0__process__{pid}": fake_nvml.described_process(2 << 30, "sleep")}))
 
     def owner() -> tuple[str, str, str] | None:
         done = target.run("gpu-who --json", user="nobody")

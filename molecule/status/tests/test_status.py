@@ -17,6 +17,7 @@ from harness.fakes import console
 from harness.sandbox import browser
 from harness.sandbox.clients import Machine
 from harness.sandbox.engine import wait_for
+from tests.unit.support.gpu import snapshot
 
 pytestmark = pytest.mark.both_releases
 
@@ -25,30 +26,14 @@ SNAPSHOT = "/run/rigwright-gpu-usage/snapshot.json"
 PAGE, LINE = "/run/rigwright-status/status.html", "/run/rigwright-status/login"
 DISPLAY, LOGIN, FILES = "rigwright-status-console.service", "getty@tty1.service", "rigwright-status.service"
 SIZES = [(53, 20), (80, 24), (160, 50)]
-PROCESS: dict[str, Any] = {
-    "pid": 4711,
-    "user": "alice",
-    "uid": 1000,
+PROCESS = {
+    **snapshot.PROCESS,
     "kind": "ssh",
     "name": "",
     "command": "<script>alert(1)</script>",
-    "memory_mib": 18432,
-    "share_percent": 90,
     "started": 1764070000.0,
-    "idle_s": 0,
 }
-GPU: dict[str, Any] = {
-    "index": 0,
-    "uuid": "GPU-1",
-    "name": "NVIDIA H200",
-    "memory_total_mib": 143771,
-    "memory_used_mib": 18432,
-    "utilization_percent": 93,
-    "temperature_c": 61,
-    "power_w": 512.3,
-    "power_limit_w": 700.0,
-    "processes": [PROCESS],
-}
+GPU = {**snapshot.GPU, "processes": [PROCESS]}
 IDLE = {**GPU, "index": 1, "memory_used_mib": 0, "utilization_percent": 0, "processes": []}
 # Writes the snapshot again and again, each time with the time of the write, as the sampler does.
 SAMPLER = """\
