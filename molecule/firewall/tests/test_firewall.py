@@ -167,7 +167,7 @@ def declared(target: Machine, content: str) -> Iterator[None]:
     try:
         yield
     finally:
-        target.must(f"rm {FRAGMENTS}/other.nft")
+        target.must(f"rm -f {FRAGMENTS}/other.nft")
 
 
 def test_a_declaration_takes_effect_immediately(target: Machine, gateway: Machine) -> None:
@@ -184,6 +184,18 @@ def test_a_port_of_sshd_is_open_before_sshd_listens_there(target: Machine) -> No
     finally:
         target.must("rm /etc/ssh/sshd_config.d/50-test.conf")
     assert soon(lambda: "tcp dport 22 jump ssh" in in_force(target))
+
+
+def test_what_changes_during_a_load_is_loaded_too(target: Machine) -> None:
+    folder = "/run/systemd/system/rigwright-firewall-reload.service.d"
+    removal = f"[Service]\\nExecStartPost=/usr/bin/rm -f {FRAGMENTS}/other.nft"
+    target.must(f"mkdir -p {folder} && printf '{removal}' > {folder}/test.conf && systemctl daemon-reload")
+    try:
+        with declared(target, f'tcp dport {SECRET} accept comment "other"'):
+            assert soon(lambda: target.run(f"test -e {FRAGMENTS}/other.nft").rc != 0)
+            assert soon(lambda: str(SECRET) not in in_force(target))
+    finally:
+        target.must(f"rm -r {folder} && systemctl daemon-reload")
 
 
 def test_a_declaration_with_an_error_leaves_the_rules_in_force(

@@ -76,6 +76,11 @@ def wait_for_unit(target: Machine, unit: str) -> None:
     wait_for(lambda: is_active(target, unit) or None, f"{unit} on {target.host.name}")
 
 
+def wait_for_text(target: Machine, path: str, text: str) -> None:
+    """Wait until everybody can read a text in a file, which a unit that starts has not written yet."""
+    wait_for(lambda: text in target.run(f"cat {path}", user="nobody").stdout or None, f"{text} in {path}")
+
+
 def replace(target: Machine, content: str) -> None:
     """Put another file in place of the snapshot."""
     stop_sampler(target)
@@ -112,7 +117,7 @@ def test_stopped_sampler_is_marked_with_its_age(target: Machine) -> None:
     console.wait_for_frame(target, "alice", absent="stale")
     stop_sampler(target)
     console.wait_for_frame(target, "stale", "alice")
-    wait_for(lambda: "stale" in target.must(f"cat {PAGE}", user="nobody") or None, "a mark on the page")
+    wait_for_text(target, PAGE, "stale")
     sample(target)
     console.wait_for_frame(target, "alice", absent="stale")
 
@@ -206,7 +211,7 @@ def test_login_prints_the_line(laptop: Machine, target: Machine) -> None:
     target.must(
         f"grep -qF '{key.strip()}' ~owner/.ssh/authorized_keys || echo '{key.strip()}' >> ~owner/.ssh/authorized_keys"
     )
-    wait_for(lambda: "1 of 2 GPUs free" in target.must(f"cat {LINE}") or None, "a line of the snapshot")
+    wait_for_text(target, LINE, "1 of 2 GPUs free")
     assert login(laptop, target).count("1 of 2 GPUs free") == 1
 
 
@@ -226,7 +231,7 @@ def test_link_and_fifo_in_place_of_the_line_print_nothing(target: Machine) -> No
 
 
 def test_page_in_a_browser(laptop: Machine, target: Machine) -> None:
-    wait_for(lambda: "alice" in target.must(f"cat {PAGE}", user="nobody") or None, "a page of the snapshot")
+    wait_for_text(target, PAGE, "alice")
     page = target.must(f"cat {PAGE}", user="nobody")
     assert "&lt;script&gt;alert(1)" in page and "<script" not in page
     visited = browser.visit(laptop, page)
