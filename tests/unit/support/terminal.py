@@ -88,13 +88,6 @@ class Session:
     screen: Screen
     frames: list[list[str]] = field(default_factory=list)
 
-    def frame_with(self, *texts: str) -> list[str]:
-        """Return the first frame that has all these texts."""
-        for frame in self.frames:
-            if all(text in "\n".join(frame) for text in texts):
-                return frame
-        raise AssertionError(f"no frame has {texts}:\n{self.output}")
-
 
 def run_on_terminal(
     arguments: Sequence[str | Path],
