@@ -88,6 +88,27 @@ def host_seconds(machines: Collection[Machine]) -> float:
     return sum(nanoseconds) / 1e9
 
 
+def timed(command: list[str | Path], machines: Collection[Machine], environment: Mapping[str, str]) -> tuple[Cost, str]:
+    """Run a program; return its cost without module runs, and what it printed. Raises Refusal when it fails."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    hosts = host_seconds(machines)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise Refusal(f"{done.stdout[-3000:]}\nThe run ended with {done.returncode}.")
+    controller = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    each = (host_seconds(machines) - hosts) / len(machines)
+    return Cost(wall, controller, each, after.ru_maxrss / 1024, 0), done.stdout
+
+
 def run(
     command: list[str | Path],
     machines: Collection[Machine],
@@ -97,29 +118,17 @@ def run(
     report: Path = STATE / f"{LAB}_report.json",
 ) -> Cost:
     """Run a playbook. Raises Refusal when it fails, or changes something although it may not."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    hosts = host_seconds(machines)
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "RIGWRIGHT_REPORT_PATH": str(report), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = json.loads(report.read_text())["hosts"] if report.exists() else {}
+    cost, printed = timed(command, machines, {"RIGWRIGHT_REPORT_PATH": str(report), **environment})
+    found = json.loads(report.read_text())["hosts"]
     changed = sum(host["stats"]["changed"] for host in found.values())
-    if done.returncode != 0 or (changed and not changes):
-        raise Refusal(f"{done.stdout[-3000:]}\nThe run ended with {done.returncode} and changed {changed} tasks.")
-    controller = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if changed and not changes:
+        raise Refusal(f"{printed[-3000:]}\nThe run changed {changed} tasks.")
     modules = sum(
         work["module_runs"] + work["verify_module_runs"]
         for host in found.values()
         for work in (*host["roles"].values(), host["outside_roles"])
     )
-    each = (host_seconds(machines) - hosts) / len(machines)
-    return Cost(wall, controller, each, after.ru_maxrss / 1024, modules / len(machines))
+    return cost._replace(modules=modules / len(machines))
 
 
 def median(costs: Collection[Cost]) -> Cost:
