@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import typing as t
@@ -20,6 +21,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned
 
 SOURCES = {
     "template": {"type": "str"},
@@ -37,6 +40,25 @@ FILES = {
 
 # Shorter parts of a secret file (numbers, switches) stay readable in the error of a check.
 SECRET_FROM = 8
+
+
+# The result of the module where nothing is due.
+UNCHANGED: dict[str, t.Any] = {
+    "changed": False,
+    "changed_paths": [],
+    "removed_paths": [],
+    "recovered": False,
+    "diff": [],
+    "actions": {},
+    "pending": [],
+}
+
+
+def _digest(request: dict[str, t.Any], *contents: dict[str, str]) -> str:
+    """Return the digest of a request that was read and rendered: what the module makes of it depends on the host alone."""
+    wanted = {name: value for name, value in request.items() if name != "changed_paths"}
+    text = json.dumps([_version(), wanted, *contents], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _version() -> str:
@@ -116,7 +138,12 @@ class ActionModule(ActionBase):
         for item in request["files"]:
             for source in (*SOURCES, "format"):
                 item.pop(source, None)
+        secret = any(item["secret"] for item in request["files"])
+        digest = "" if secret or request["state"] != "present" else _digest(request, contents, programs)
+        if self._is_configured(request, digest, task_vars or {}):
+            return dict(UNCHANGED)
         payload = {
+            "digest": digest,
             "files": contents,
             "programs": programs,
             "secrets": sorted(set(secrets)),
@@ -128,6 +155,18 @@ class ActionModule(ActionBase):
             module_name="rigwright.workstation.config_files_apply",
             module_args={**request, "contents": json.dumps(payload)},
             task_vars=task_vars,
+        )
+
+    def _is_configured(self, request: dict[str, t.Any], digest: str, task_vars: dict[str, t.Any]) -> bool:
+        """Return whether the plan of the role has found this very request carried out, and nothing changed since."""
+        role = short_role(self._task._role.get_name()) if self._task._role else ""
+        plan = task_vars.get(f"__{role}_plan")
+        found = plan.get("configured_sets", {}) if isinstance(plan, dict) else {}
+        return (
+            digest != ""
+            and found.get(request["name"]) == digest
+            and not request["changed_paths"]
+            and is_as_planned(task_vars.get("inventory_hostname", ""), role)
         )
 
     def _render(self, item: dict[str, t.Any], task_vars: dict[str, t.Any]) -> str:

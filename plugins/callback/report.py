@@ -82,7 +82,7 @@ from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
-from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_files
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_files, _unchanged
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
 # The actions that record findings.
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
 PROGRESS = "rigwright.workstation.progress"
+PLAN = "rigwright.workstation.plan"
 PREPARE = "rigwright.workstation.prepare"
 WRITER = "rigwright.workstation.write_report"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
@@ -334,6 +335,11 @@ class CallbackModule(CallbackBase):
         # Tasks that the strategy plugin runs itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
         work.changed += result.is_changed()
+        # An action with a host of its own has changed another one.
+        if result.is_changed() or result.is_failed() or result.is_unreachable():
+            _unchanged.note_change_anywhere() if result.task.delegate_to else _unchanged.note_change(host)
+        elif result.task.action == PLAN:
+            _unchanged.note_plan(host, _role_of(result.task) or "")
 
     def _note_failure(self, result: CallbackTaskResult) -> None:
         # Without the message, which may have content for the terminal of this run only.

@@ -36,6 +36,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.request import separate
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 ROOT = "/"
 
@@ -53,7 +54,7 @@ def main() -> None:
         plan = planning.plan_present(public, host)
         plan.requirements = [*problems, *plan.requirements]
         plan.files += secret_files
-    module.exit_json(changed=False, **dataclasses.asdict(plan))
+    exit_plan(module, "backup", **dataclasses.asdict(plan))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ description:
   - A file that somebody edited by hand is kept when an older one is restored, under
     C(/var/lib/rigwright/config_files/NAME/edited), and a warning names it.
   - Symbolic links are never followed and never replaced.
+  - In a role, no module starts for a request that M(rigwright.workstation.plan) has found carried out (its C(configured_sets)), if no
+    task has changed the host since. The callback P(rigwright.workstation.report#callback) tells it. A request with a secret file always
+    starts the module.
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

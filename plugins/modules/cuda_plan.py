@@ -33,6 +33,7 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_run import plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 ROOT = "/"
 
@@ -43,7 +44,7 @@ def main() -> None:
         plan = plan_host(Tree(ROOT), module.run_command, request)
     except ValueError as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
-    module.exit_json(changed=False, **plan)
+    exit_plan(module, "cuda", **plan)
 
 
 if __name__ == "__main__":

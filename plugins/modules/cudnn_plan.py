@@ -32,6 +32,7 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_run import Unplannable, plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 ROOT = "/"
 
@@ -42,7 +43,7 @@ def main() -> None:
         plan = plan_host(Tree(ROOT), module.run_command, request)
     except Unplannable as error:
         module.fail_json(msg=f"{error}.")
-    module.exit_json(changed=False, **plan)
+    exit_plan(module, "cudnn", **plan)
 
 
 if __name__ == "__main__":

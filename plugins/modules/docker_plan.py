@@ -36,11 +36,12 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **run(request, module.run_command, RULES))
+    exit_plan(module, "docker", **run(request, module.run_command, RULES))
 
 
 if __name__ == "__main__":

@@ -33,13 +33,14 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.facts import plan_for
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 ROOT = "/"
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **plan_for(module, Tree(ROOT), request))
+    exit_plan(module, "firewall", **plan_for(module, Tree(ROOT), request))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,12 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.plan import plan_client
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **plan_client(request))
+    exit_plan(module, "frp_client", **plan_client(request))
 
 
 if __name__ == "__main__":

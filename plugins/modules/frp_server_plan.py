@@ -30,11 +30,12 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.plan import plan_server
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **plan_server(module, request))
+    exit_plan(module, "frp_server", **plan_server(module, request))
 
 
 if __name__ == "__main__":

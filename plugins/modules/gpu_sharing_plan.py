@@ -36,6 +36,7 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import Unplannable, plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
         plan = plan_host(module, request)
     except Unplannable as error:
         module.fail_json(msg=str(error), **error.result)
-    module.exit_json(changed=False, **plan)
+    exit_plan(module, "gpu_sharing", **plan)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.plan import plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 # The Python of modules, which python_environment makes.
 ENVIRONMENT = "/opt/rigwright/python"
@@ -38,7 +39,7 @@ ENVIRONMENT = "/opt/rigwright/python"
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **plan(request, ENVIRONMENT))
+    exit_plan(module, "gpu_usage", **plan(request, ENVIRONMENT))
 
 
 if __name__ == "__main__":

@@ -36,11 +36,12 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_plan import plan_for
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **plan_for(module, request))
+    exit_plan(module, "mirrors", **plan_for(module, request))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import Damaged, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
@@ -43,7 +44,7 @@ def main() -> None:
         plan = run(request, module.run_command)
     except Damaged as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **plan)
+    exit_plan(module, "nvidia_container_toolkit", **plan)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import command_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Stuck
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 ROOT = "/"
 
@@ -47,7 +48,7 @@ def main() -> None:
         plan = plan_host(Tree(ROOT), command_runner(module.run_command), request, module.check_mode)
     except Stuck as error:
         module.fail_json(msg=f"{error}.")
-    module.exit_json(changed=False, **plan)
+    exit_plan(module, "nvidia_driver", **plan)
 
 
 if __name__ == "__main__":

@@ -58,4 +58,11 @@ requirements:
   type: list
   elements: dict
   sample: []
+configured_sets:
+  description:
+    - The sets of M(rigwright.workstation.config_files) whose files and units are as the last run left them, with the digest of its request.
+    - If no task has changed the host since the plan, M(rigwright.workstation.config_files) starts no module for the same request.
+  returned: success
+  type: dict
+  sample: {samba: 8d777f385d3dfec8815d20f7496026dc}
 """

@@ -31,11 +31,12 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.plan import Planner
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **Planner(module, request).run())
+    exit_plan(module, "samba", **Planner(module, request).run())
 
 
 if __name__ == "__main__":

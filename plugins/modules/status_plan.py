@@ -31,12 +31,13 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.checks import logins_due, problems
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
     found = problems(request) if request["state"] == "present" else []
-    module.exit_json(changed=False, requirements=found, logins=logins_due(request, Tree()))
+    exit_plan(module, "status", requirements=found, logins=logins_due(request, Tree()))
 
 
 if __name__ == "__main__":

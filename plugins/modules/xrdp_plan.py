@@ -35,12 +35,13 @@ EXAMPLES = r"""
 RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.run import run
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, **run(module, request))
+    exit_plan(module, "xrdp", **run(module, request))
 
 
 if __name__ == "__main__":

@@ -22,20 +22,21 @@ PAYLOAD = 195_000
 # These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS, modes and jobs of GPUs; whole hosts.
 LARGE_PAYLOADS = {
     "bare_metal_plan": 230_000,
-    "backup_plan": 230_000,
-    "cuda_plan": 220_000,
+    "backup_plan": 250_000,
+    "cuda_plan": 235_000,
     "cuda_verify": 220_000,
-    "cudnn_plan": 240_000,
+    "cudnn_plan": 255_000,
     "cudnn_verify": 240_000,
     "gpu_accept": 240_000,
     "gpu_health": 210_000,
-    "gpu_sharing_plan": 450_000,
+    "gpu_sharing_plan": 465_000,
     "gpu_sharing_verify": 450_000,
     "nvidia_container_toolkit_plan": 240_000,
     "nvidia_container_toolkit_verify": 250_000,
     "nvidia_driver_packages": 320_000,
-    "nvidia_driver_plan": 320_000,
+    "nvidia_driver_plan": 340_000,
     "nvidia_driver_verify": 320_000,
+    "xrdp_plan": 205_000,
 }
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [

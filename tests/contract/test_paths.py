@@ -32,8 +32,8 @@ WRITERS = {
         _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/lock.py:2 _core/release.py:10 _core/release_run.py:10
         _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
-        _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/systemd_run.py:2
-        backup_repository.py:2 docker_rootless.py:2
+        _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:2
+        _system/systemd_run.py:2 backup_repository.py:2 docker_rootless.py:2
     """,
     PRIVATE: """
         _backup/drill.py:2 _docker/facts.py:3 _firewall/facts.py:1 _gpu/accept/workers.py:2 _nvidia/cudnn_wheels.py:7
@@ -63,7 +63,8 @@ READERS = {
         _core/release_run.py:4 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
         _gpu/inventory.py:1 _gpu/nvml.py:1 _nvidia/cuda_repository.py:5 _nvidia/cudnn_apply.py:5 _nvidia/driver_change.py:1
         _nvidia/kept_packages.py:6 _samba/facts.py:1 _samba/user_database.py:1 _ssh/facts.py:2 _ssh/trial.py:1
-        _storage/apply.py:4 _system/systemd.py:4 _system/systemd_run.py:1 host_facts.py:1 samba_directories.py:1
+        _storage/apply.py:4 _system/configured.py:2 _system/systemd.py:4 _system/systemd_run.py:1 host_facts.py:1
+        samba_directories.py:1
     """,
     KERNEL: """
         _dataset_cache/host.py:2 _docker/gpu_toolkit_facts.py:1 _gpu/locked_clocks.py:1 _gpu/mps/apply.py:1 _gpu/mps/facts.py:5
@@ -73,7 +74,8 @@ READERS = {
         _backup/hooks.py:1 _backup/location.py:1 _core/writable.py:2 _dataset_cache/copies.py:1 _dataset_cache/sources.py:2
     """,
     CHECKED: """
-        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:6 _gpu/accept/baseline.py:1
+        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:5
+        _core/config_files_state.py:1 _gpu/accept/baseline.py:1
     """,
     NAMED: "_backup/cli.py:1 _dataset_cache/making.py:1 _dataset_cache/settings.py:1 _xrdp/facts.py:3",
     PRIVATE: "_backup/import_tar.py:3 _nvidia/cudnn_wheels.py:2",

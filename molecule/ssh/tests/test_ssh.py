@@ -124,7 +124,7 @@ def test_only_the_allowed_groups_can_log_in(
 
         assert set(again.changed().values()) == {0}
         for target in targets:
-            assert again.hosts[target.host.name]["roles"]["ssh"]["module_runs"] == 2
+            assert again.hosts[target.host.name]["roles"]["ssh"]["module_runs"] == 1
         applied()
     for target in targets:
         assert login(target, "guest").rc == 0

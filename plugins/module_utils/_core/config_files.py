@@ -35,30 +35,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     plan,
     remember,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import (
+    STORE,
+    journal_of,
+    manifest_of,
+    names_of_sets,
+    read_state,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_problem
 
-STORE = "/var/lib/rigwright/config_files"
 LOCK = "config_files"
 # A run holds the lock while its units start, which may take minutes.
 LOCK_SECONDS = 300
-
-
-def read_state(path: str) -> State:
-    """Return the state of a path. A link is reported, never followed."""
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return MISSING
-    mode = stat.S_IMODE(found.st_mode)
-    if stat.S_ISREG(found.st_mode):
-        # Another user may have put a link or a FIFO there since.
-        with open(open_file(path), "rb") as file:
-            return State("file", file.read(), mode, found.st_uid, found.st_gid)
-    if stat.S_ISDIR(found.st_mode):
-        return State("directory", None, mode, found.st_uid, found.st_gid)
-    return State("link" if stat.S_ISLNK(found.st_mode) else "other", None, mode, found.st_uid, found.st_gid)
 
 
 def refuse_open(paths: t.Iterable[str], closed: t.Collection[str] = ()) -> None:
@@ -79,8 +68,8 @@ class Store:
         self.name = name
         self.root = root
         self.path = os.path.join(root, name)
-        self.manifest = os.path.join(self.path, "manifest.json")
-        self.journal = os.path.join(self.path, "journal.json")
+        self.manifest = manifest_of(name, root)
+        self.journal = journal_of(name, root)
         # Copies of the files that a recovery replaced by older ones.
         self.rescued: list[str] = []
 
@@ -120,7 +109,7 @@ class Store:
         }
 
     def _others(self) -> list[Store]:
-        return [Store(name, self.root) for name in _listdir(self.root) if name != self.name]
+        return [Store(name, self.root) for name in names_of_sets(self.root) if name != self.name]
 
     def _entries(self) -> dict[str, dict[str, t.Any]]:
         return t.cast("dict[str, dict[str, t.Any]]", _read_json(self.manifest).get("paths", {}))
@@ -234,13 +223,8 @@ def sets_in_place(root: str = STORE) -> list[str]:
 
     A set whose first run was interrupted is one: units may run with its files.
     """
-    stores = [Store(name, root) for name in _listdir(root)]
+    stores = [Store(name, root) for name in names_of_sets(root)]
     return [store.name for store in stores if store._entries() or store.is_open()]
-
-
-def is_open(root: str = STORE) -> list[str]:
-    """Name the sets that an interrupted run, or one that is at work, has left half changed."""
-    return [name for name in _listdir(root) if Store(name, root).is_open()]
 
 
 class Transaction:
@@ -400,13 +384,6 @@ def _remove_when_empty(path: str) -> bool:
             os.rmdir(path)
             return True
     return False
-
-
-def _listdir(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except FileNotFoundError:
-        return []
 
 
 def _flat(path: str) -> str:

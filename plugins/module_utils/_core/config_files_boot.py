@@ -17,8 +17,9 @@ import sys
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_link
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store, is_open
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import STORE, open_sets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 ROOT = "/"
@@ -58,7 +59,7 @@ def disarm(root: str | None = None) -> None:
     """Remove the unit, unless a transaction of another set is open."""
     tree = Tree(ROOT if root is None else root)
     armed = [path for path in (LINK, UNIT, PROGRAM) if tree.exists(path)]
-    if not armed or is_open(tree.at(STORE)):
+    if not armed or open_sets(tree.at(STORE)):
         return
     for path in armed:
         with contextlib.suppress(FileNotFoundError):
@@ -72,7 +73,7 @@ def main(root: str | None = None) -> int:
     """Recover every set whose transaction is open, and log it to the journal."""
     place = Tree(ROOT if root is None else root).at(STORE)
     recovered = refused = False
-    for name in is_open(place):
+    for name in open_sets(place):
         store = Store(name, place)
         with store.locked():
             try:

@@ -50,6 +50,7 @@ class ConfigFiles:
         self.secrets = payload["secrets"]
         self.changes_before = module.check_mode and payload.get("changes_before", False)
         self.version = payload.get("version", "")
+        self.digest = payload.get("digest", "")
         self.wanted = Request(module.params, contents, module.check_mode).wanted()
         self.recovered = False
 

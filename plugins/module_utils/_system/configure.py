@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Transaction
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused, Step
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_run import (
     CheckFailed,
     ConfigFiles,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import refuse_repeated
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import UnitFailed, Units
 
@@ -62,6 +64,10 @@ class Configure(ConfigFiles):
         units = [unit for unit in self.params["units"] if unit["state"] == state]
         return Units(self.module, units, self.params["settle"], self.secrets, coming)
 
+    def _recover_and_plan(self) -> Transaction:
+        configured.forget(self.store.name)
+        return super()._recover_and_plan()
+
     def _make_way(self) -> None:
         if not self.stopped:
             self.stopped = self.stopping.run()
@@ -80,6 +86,17 @@ class Configure(ConfigFiles):
             coming = [*files["changed_paths"], *self.params["changed_paths"]]
             self.stopped = self.stopping.run()
             self.started = self._units("started", coming).run()
+        elif self.digest and not self.started["pending"]:
+            # Without the note, the next run has one module more.
+            with contextlib.suppress(OSError):
+                configured.note(
+                    self.store.root,
+                    self.params,
+                    self.digest,
+                    self.wanted,
+                    {**self.stopping.after, **self.starting.after},
+                    {**self.stopping.watched, **self.starting.watched},
+                )
         shown = [result["diff"] for result in (self.stopped, self.started) if result["actions"]]
         return {
             **files,

@@ -66,6 +66,9 @@ class Units:
         # The status before the run and the verbs that were called, which `restore` reverts.
         self.before: dict[str, Status] = {}
         self.called: dict[str, list[str]] = {}
+        # The status after the run, and what the verbs were decided by.
+        self.after: dict[str, Status] = {}
+        self.watched: dict[str, Watched] = {}
         self.reloaded = False
         # Whether systemd may have unit files of an interrupted run, which NeedDaemonReload does not say (see `restore`).
         self.must_reload = False
@@ -82,6 +85,7 @@ class Units:
             unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]}
             for unit in self.units
         }
+        self.watched = {path: found for paths in watched.values() for path, found in paths.items()}
         actions = {unit["name"]: self._plan(unit, status[unit["name"]], watched[unit["name"]]) for unit in self.units}
         for unit in self.units:
             if status[unit["name"]].running and {"restart", "reload"} & set(actions[unit["name"]]):
@@ -90,7 +94,8 @@ class Units:
             for name, verbs in actions.items():
                 self._act(name, verbs)
             self._settle([name for name, verbs in actions.items() if {"start", "restart"} & set(verbs)])
-            self._note(self._status(), watched)
+            self.after = self._status()
+            self._note(self.after, watched)
         changed = {name: verbs for name, verbs in actions.items() if verbs}
         return {
             "changed": bool(changed),

@@ -38,15 +38,6 @@ def directory(mode: int = 0o755) -> State:
 OLD, NEW = file("old\n"), file("new\n")
 
 
-def test_a_link_that_replaces_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    found = (tmp_path / "file").lstat()
-    (tmp_path / "link").symlink_to("file")
-    monkeypatch.setattr(os, "lstat", lambda _path, **_options: found)
-    with pytest.raises(OSError, match="no regular file"):
-        read_state(str(tmp_path / "link"))
-
-
 # --- Carrying a plan out, on a real file system ---
 
 

@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     Transaction,
     sets_in_place,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured, systemd_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configure import Configure
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
 
@@ -88,6 +88,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeService:
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
     monkeypatch.setattr(systemd_run, "NOTES", str(tmp_path / "notes"))
+    monkeypatch.setattr(configured, "NOTES", str(tmp_path / "configured"))
     monkeypatch.setattr(config_files_boot, "ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(config_files_run, "Store", functools.partial(Store, root=str(tmp_path / "store")))
     return found

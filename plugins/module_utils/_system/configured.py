@@ -1,0 +1,147 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Note the state in which ``config_files`` left a set, so that a plan knows that the same request has nothing to change.
+
+A note has the digest of the request, and the state of all that the set consists of. It is gone after a reboot. A request with a secret has
+no digest, since a reader of the plan could guess the secret by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import State, Wanted
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import (
+    STORE,
+    manifest_of,
+    open_sets,
+    read_state,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
+    PROPERTIES,
+    Status,
+    Watched,
+    needs_daemon_reload,
+    read_watched,
+    show,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
+    plan as due_verbs,
+)
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+NOTES = "/run/rigwright/configured"
+
+
+def note(
+    root: str,
+    params: t.Mapping[str, t.Any],
+    digest: str,
+    wanted: t.Iterable[Wanted],
+    units: t.Mapping[str, Status],
+    watched: t.Mapping[str, Watched],
+) -> None:
+    """Note the state that a request has reached: as it was decided by, so that what changed since differs from it.
+
+    :param root: the directory of the records of sets.
+    :param params: those of ``config_files``.
+    :param watched: paths that the units load.
+    """
+    # A person may have stopped one since.
+    if any(due_verbs(unit, units[unit["name"]], [], []) for unit in params["units"]):
+        return
+    items = [*params["directories"], *params["files"]]
+    state = _state(
+        manifest_of(params["name"], root),
+        {item.path: item.state for item in wanted if not item.released},
+        {item["owner"] for item in items},
+        {item["group"] for item in items},
+        units,
+        watched,
+    )
+    os.makedirs(NOTES, mode=0o700, exist_ok=True)
+    replace_file(_path(params["name"]), json.dumps({"digest": digest, "state": state}), mode=0o600)
+
+
+def forget(name: str) -> None:
+    """Remove the note of a set, before anything of it changes."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_path(name))
+
+
+def exit_plan(module: AnsibleModule, role: str, **plan: t.Any) -> None:
+    """End a plan module, and add the sets of its role that are configured already."""
+    module.exit_json(changed=False, configured_sets=configured_sets(module.run_command, role), **plan)
+
+
+def configured_sets(run: t.Callable[..., t.Any], role: str, root: str = STORE) -> dict[str, str]:
+    """Return the digest of the request that each set of a role was configured by, if its state is still the same.
+
+    :param run: ``run_command`` of the module.
+    """
+    names = [name[: -len(".json")] for name in _notes() if name == f"{role}.json" or name.startswith(f"{role}_")]
+    # The run after an interrupted one has work to do.
+    if not names or open_sets(root):
+        return {}
+    found = {}
+    for name in names:
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            with open(_path(name), encoding="utf-8") as file:
+                content = json.load(file)
+            if content["state"] == _current(manifest_of(name, root), content["state"], run):
+                found[name] = content["digest"]
+    return found
+
+
+def _current(manifest: str, noted: t.Mapping[str, t.Any], run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
+    """Return the state now of what a note is about."""
+    return _state(
+        manifest,
+        {path: read_state(path) for path in noted["paths"]},
+        noted["owners"],
+        noted["groups"],
+        {name: Status.of(properties) for name, properties in show(run, list(noted["units"]), PROPERTIES).items()},
+        {path: read_watched(path) for path in noted["watched"]},
+    )
+
+
+def _state(
+    manifest: str,
+    paths: t.Mapping[str, State],
+    owners: t.Iterable[str],
+    groups: t.Iterable[str],
+    units: t.Mapping[str, Status],
+    watched: t.Mapping[str, Watched],
+) -> dict[str, t.Any]:
+    """Return a state as JSON has it."""
+    return {
+        "set": read_state(manifest).digest,
+        "paths": {path: [found.kind, found.mode, found.uid, found.gid, found.digest] for path, found in paths.items()},
+        "owners": {name: accounts.uid_of(name) for name in owners},
+        "groups": {name: accounts.gid_of(name) for name in groups},
+        "units": {
+            name: [status.load, status.active, status.enabled, needs_daemon_reload(status), status.invocation]
+            for name, status in units.items()
+        },
+        "watched": {path: found.digest for path, found in watched.items()},
+    }
+
+
+def _notes() -> list[str]:
+    try:
+        return sorted(os.listdir(NOTES))
+    except FileNotFoundError:
+        return []
+
+
+def _path(name: str) -> str:
+    return os.path.join(NOTES, f"{name}.json")
