@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned, note_change
 
 SOURCES = {
     "template": {"type": "str"},
@@ -58,7 +58,14 @@ def _digest(request: dict[str, t.Any], *contents: dict[str, str]) -> str:
     """Return the digest of a request that was read and rendered: what the module makes of it depends on the host alone."""
     wanted = {name: value for name, value in request.items() if name != "changed_paths"}
     text = json.dumps([_version(), wanted, *contents], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode() + _sources()).hexdigest()
+
+
+def _sources() -> bytes:
+    """Return the code that carries a request out: a checkout changes without a new version."""
+    utils = Path(__file__).parents[1] / "module_utils"
+    files = [path for name in ("_core/config_files*.py", "_system/*.py") for path in utils.glob(name)]
+    return b"".join(path.read_bytes() for path in sorted(files))
 
 
 def _version() -> str:
@@ -151,6 +158,8 @@ class ActionModule(ActionBase):
             "changes_before": self._task.check_mode and changes(task_vars or {}),
             "version": _version() if self._task.diff else "",
         }
+        # The items of a loop run in one worker, which hears of no change.
+        note_change((task_vars or {}).get("inventory_hostname", ""))
         return self._execute_module(
             module_name="rigwright.workstation.config_files_apply",
             module_args={**request, "contents": json.dumps(payload)},

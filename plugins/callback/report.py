@@ -290,11 +290,17 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         self._end_task(result)
+        # What it has changed before it failed is unknown.
+        self._note_change(result)
         if not ignore_errors:
             self._note_failure(result)
 
+    def v2_runner_retry(self, result: CallbackTaskResult) -> None:
+        self._note_change(result)
+
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         self._end_task(result)
+        self._note_change(result)
         self._note_failure(result)
 
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
@@ -335,11 +341,17 @@ class CallbackModule(CallbackBase):
         # Tasks that the strategy plugin runs itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
         work.changed += result.is_changed()
-        # An action with a host of its own has changed another one.
-        if result.is_changed() or result.is_failed() or result.is_unreachable():
-            _unchanged.note_change_anywhere() if result.task.delegate_to else _unchanged.note_change(host)
+        if result.is_changed():
+            self._note_change(result)
         elif result.task.action == PLAN:
             _unchanged.note_plan(host, _role_of(result.task) or "")
+
+    def _note_change(self, result: CallbackTaskResult) -> None:
+        # A delegated task has changed another host.
+        if result.task.delegate_to:
+            _unchanged.note_change_anywhere()
+        else:
+            _unchanged.note_change(result.host.get_name())
 
     def _note_failure(self, result: CallbackTaskResult) -> None:
         # Without the message, which may have content for the terminal of this run only.

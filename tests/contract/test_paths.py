@@ -32,7 +32,7 @@ WRITERS = {
         _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/lock.py:2 _core/release.py:10 _core/release_run.py:10
         _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
-        _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:2
+        _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:3
         _system/systemd_run.py:2 backup_repository.py:2 docker_rootless.py:2
     """,
     PRIVATE: """

@@ -19,11 +19,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_link
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import STORE, open_sets
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import (
+    RECOVERY_UNIT,
+    STORE,
+    open_sets,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 ROOT = "/"
-UNIT = "/etc/systemd/system/rigwright-recover.service"
+UNIT = RECOVERY_UNIT
 LINK = "/etc/systemd/system/sysinit.target.wants/rigwright-recover.service"
 PROGRAM = f"{os.path.dirname(STORE)}/recover.pyz"
 

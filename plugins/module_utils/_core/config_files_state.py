@@ -13,6 +13,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 
 STORE = "/var/lib/rigwright/config_files"
+# It is there while a set is half changed (config_files_boot.py).
+RECOVERY_UNIT = "/etc/systemd/system/rigwright-recover.service"
 
 
 def read_state(path: str) -> State:

@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import State, Wanted
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import (
+    RECOVERY_UNIT,
     STORE,
     manifest_of,
     open_sets,
@@ -56,8 +57,9 @@ def note(
     :param params: those of ``config_files``.
     :param watched: paths that the units load.
     """
-    # A person may have stopped one since.
-    if any(due_verbs(unit, units[unit["name"]], [], []) for unit in params["units"]):
+    # A person may have stopped a unit since, or changed its files.
+    due = [due_verbs(unit, units[unit["name"]], [], []) for unit in params["units"]]
+    if any(due) or any(map(needs_daemon_reload, units.values())):
         return
     items = [*params["directories"], *params["files"]]
     state = _state(
@@ -78,6 +80,13 @@ def forget(name: str) -> None:
         os.unlink(_path(name))
 
 
+def forget_all() -> None:
+    """Remove all notes: a unit that was reloaded keeps its invocation, and other sets may use it too."""
+    for name in _notes():
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(NOTES, name))
+
+
 def exit_plan(module: AnsibleModule, role: str, **plan: t.Any) -> None:
     """End a plan module, and add the sets of its role that are configured already."""
     module.exit_json(changed=False, configured_sets=configured_sets(module.run_command, role), **plan)
@@ -89,8 +98,8 @@ def configured_sets(run: t.Callable[..., t.Any], role: str, root: str = STORE) -
     :param run: ``run_command`` of the module.
     """
     names = [name[: -len(".json")] for name in _notes() if name == f"{role}.json" or name.startswith(f"{role}_")]
-    # The run after an interrupted one has work to do.
-    if not names or open_sets(root):
+    # The run after an interrupted one has work to do, and removes the unit that was to recover its files at boot.
+    if not names or open_sets(root) or os.path.lexists(RECOVERY_UNIT):
         return {}
     found = {}
     for name in names:

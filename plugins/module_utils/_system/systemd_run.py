@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
     PROPERTIES,
     Status,
@@ -176,6 +177,8 @@ class Units:
             code, _out, err = self._call(verb, name)
             if code != 0:
                 self._fail(name, f"`systemctl {verb} {name}` failed: {err.strip()}")
+            if verb == "reload":
+                configured.forget_all()
 
     def _settle(self, names: list[str]) -> None:
         """Wait until started units are up and stay up: with Type=simple, a program that ends at once counts as started, too."""

@@ -52,7 +52,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def digest(run: Run) -> str:
-    return run({})[1]
+    found = run({})[1]
+    _unchanged.note_plan("ws1", "web")
+    return found
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -93,6 +95,16 @@ def test_a_change_since_the_plan_starts_it(run: Run, digest: str) -> None:
     _unchanged.note_change("ws2")
     assert not run({"web": digest})[0]
     _unchanged.note_change("ws1")
+    assert run({"web": digest})[0]
+
+
+def test_the_second_item_of_a_loop_starts_it(run: Run, digest: str) -> None:
+    assert run({"web": digest}, files=[{"path": "/etc/web", "content": "others\n"}])[0]
+    assert run({"web": digest})[0]
+
+
+def test_new_code_starts_it(run: Run, digest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_files, "_sources", lambda: b"new")
     assert run({"web": digest})[0]
 
 

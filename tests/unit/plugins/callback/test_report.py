@@ -7,8 +7,11 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.callback import report
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _unchanged
 
 PROVISION = """\
 - name: Prepare
@@ -221,3 +224,46 @@ def test_quick_or_unwatched_tasks_are_not_named(run_plays, silence):
     run = run_plays([{"hosts": "all", "gather_facts": False, "tasks": [sleep]}], silence=silence)
     assert run.rc == 0
     assert "still:" not in run.output
+
+
+# --- Changes since a plan ---
+
+
+@pytest.fixture
+def callback():
+    plugin = report.CallbackModule.__new__(report.CallbackModule)
+    plugin._report = report.Report("play.yml", "2.21", False, "now")
+    plugin._task_began, plugin._silence = {}, report._Silence(0, print)
+    yield plugin
+    _unchanged.note_change_anywhere()
+
+
+def result(action="x", host="ws1", changed=False, delegate_to=None):
+    role = SimpleNamespace(get_name=lambda: "rigwright.workstation.web")
+    task = SimpleNamespace(
+        action=action, _role=role, _uuid="1", delegate_to=delegate_to, get_name=lambda **_options: "x"
+    )
+    return SimpleNamespace(
+        task=task, host=SimpleNamespace(get_name=lambda: host), result={}, is_changed=lambda: changed
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "later", "as_planned"),
+    [
+        ("ok", result(), True),
+        ("skipped", result(), True),
+        ("ok", result(changed=True), False),
+        ("ok", result(host="ws2", changed=True), True),
+        ("ok", result(host="ws2", changed=True, delegate_to="ws1"), False),
+        ("failed", result(), False),
+        ("unreachable", result(), False),
+        ("retry", result(), False),
+    ],
+)
+def test_change_since_a_plan_is_known(callback, event, later, as_planned):
+    callback.v2_runner_on_ok(result(report.PLAN))
+    assert _unchanged.is_as_planned("ws1", "web")
+    getattr(callback, "v2_runner_retry" if event == "retry" else f"v2_runner_on_{event}")(later)
+    assert _unchanged.is_as_planned("ws1", "web") is as_planned
+    assert not _unchanged.is_as_planned("ws2", "web")

@@ -117,6 +117,52 @@ def test_a_held_back_restart_leaves_no_note(configure: Run, found: Found, servic
     assert found() == {}
 
 
+def test_a_reload_for_another_set_removes_the_note(run_module: Run, found: Found, service: FakeService) -> None:
+    """As for fail2ban: one set adds a jail and reloads, and the jail goes again without a reload."""
+    jails = etc(service, "jails")
+    jails.mkdir()
+
+    def configure(name: str, text: str | None, units: bool = True) -> dict[str, Any]:
+        path = str(jails / name)
+        return run_module(
+            config_files_apply,
+            name=name,
+            state="present" if text else "absent",
+            files=[{"path": path}] if text else [],
+            contents=json.dumps({"files": {path: text} if text else {}, "secrets": [], "digest": "d" if text else ""}),
+            units=[{"name": "x.service", "reload_on": [str(jails)]}] if units else [],
+            settle=0,
+        )
+
+    configure("x", "jail")
+    assert found() == {"x": "d"}
+    assert configure("y", "jail")["actions"] == {"x.service": ["reload"]}
+    configure("y", None, units=False)
+    assert found() == {}
+    assert configure("x", "jail")["actions"] == {"x.service": ["reload"]}
+
+
+def test_a_unit_that_systemd_has_to_read_again_leaves_no_note(
+    configure: Run, found: Found, service: FakeService
+) -> None:
+    show, systemctl = service.show, service.systemctl
+    service.show = lambda: show().replace("NeedDaemonReload=no", "NeedDaemonReload=yes")  # type: ignore[method-assign]
+    configure()
+    assert found() == {}
+    service.show, service.systemctl = show, systemctl  # type: ignore[method-assign]
+    configure()
+    assert found() == {"x": "d"}
+
+
+def test_a_unit_of_recovery_that_was_left_is_noticed(
+    configure: Run, found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure()
+    (tmp_path / "recover.service").touch()
+    monkeypatch.setattr(configured, "RECOVERY_UNIT", str(tmp_path / "recover.service"))
+    assert found() == {}
+
+
 def test_a_request_without_a_digest_leaves_no_note(configure: Run, found: Found) -> None:
     configure()
     configure(digest="")
