@@ -90,8 +90,9 @@ def host_seconds(machines: Collection[Machine]) -> float:
 
 def timed(command: list[str | Path], machines: Collection[Machine], environment: Mapping[str, str]) -> tuple[Cost, str]:
     """Run a program; return its cost without module runs, and what it printed. Raises Refusal when it fails."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    # Docker takes a second for it.
     hosts = host_seconds(machines)
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         command,
         cwd=ROOT,
