@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="measure roles next to those of others instead (docs/performance.md)",
     )
+    parser.add_argument(
+        "--limit", metavar="HOST", help="measure the runs of the demo's site on this host alone: workstation"
+    )
     parser.add_argument("--mitogen", action="store_true", help="run Ansible under Mitogen (docs/performance.md)")
     parser.add_argument("--smb", action="store_true", help="measure the throughput of the role samba instead")
     parser.add_argument("--backup", action="store_true", help="measure the role backup next to plain restic instead")
@@ -60,10 +63,14 @@ def main(args: argparse.Namespace) -> int:
         return bench_backup.main(args.runs)
     if args.dataset_cache:
         return bench_dataset_cache.main(args)
-    machines = demo.hosts().values()
+    hosts = demo.hosts()
+    if args.limit and args.limit not in hosts:
+        raise Refusal(f"--limit {args.limit} is none of the demo's hosts: {', '.join(hosts)}")
+    machines = [machine for name, machine in hosts.items() if args.limit in (None, name)]
     demo.provision()
     program, *arguments = demo.site_command()
-    command: list[str | Path] = [Path(sys.executable).with_name(program), *arguments]
+    limit = ["--limit", args.limit] if args.limit else []
+    command: list[str | Path] = [Path(sys.executable).with_name(program), *arguments, *limit]
     costs = []
     for number in range(args.runs):
         with step(f"run {number + 1} of {args.runs}, in which nothing has to change"):
@@ -72,8 +79,8 @@ def main(args: argparse.Namespace) -> int:
     load = os.getloadavg()[0]
     name = "site.yml under Mitogen" if args.mitogen else "site.yml"
     say(f"{name}, {len(machines)} hosts, nothing to change, median of {args.runs} (load {load:.1f}):")
-    hosts = median.host * len(machines)
-    print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {hosts:.1f} CPU-s")
+    seconds = median.host * len(machines)
+    print(f"    wall {median.wall:.1f} s, controller {median.controller:.1f} CPU-s, hosts {seconds:.1f} CPU-s")
     for alias, host in json.loads(demo.REPORT.read_text())["hosts"].items():
         runs = {name: role["module_runs"] for name, role in host["roles"].items() if role["module_runs"]}
         print(f"    {alias}: {runs} module runs")

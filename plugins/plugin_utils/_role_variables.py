@@ -31,11 +31,16 @@ def declared(roles: Path, role: str) -> frozenset[str]:
     return frozenset(name for spec in specs.values() for name in spec.get("options", {}))
 
 
+@cache
+def _roles_by_prefix(roles: Path) -> dict[str, str]:
+    """Return the role of each prefix of variables, the longest prefix first."""
+    owners = {**OTHER_PREFIXES, **{path.name: path.name for path in roles.iterdir()}}
+    return {f"{prefix}_": owners[prefix] for prefix in sorted(owners, key=len, reverse=True)}
+
+
 def _owners(roles: Path, name: str) -> list[str]:
     """Return the roles whose prefix *name* has, that with the longest first."""
-    owners = {**OTHER_PREFIXES, **{path.name: path.name for path in roles.iterdir()}}
-    prefixes = sorted((prefix for prefix in owners if name.startswith(f"{prefix}_")), key=len, reverse=True)
-    return [owners[prefix] for prefix in prefixes]
+    return [role for prefix, role in _roles_by_prefix(roles).items() if name.startswith(prefix)]
 
 
 def _nearest(roles: Path, owners: Iterable[str], name: str) -> str:
