@@ -18,12 +18,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors as apt_mirrors
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
     Finding,
     Problem,
     finding,
     problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -309,9 +311,11 @@ def plan_for(module: AnsibleModule, params: t.Mapping[str, t.Any]) -> dict[str, 
     planner = Planner(params, fetcher(module, params["timeout"]))
     plan = planner.run()
     update = planner.update()
+    wanted = any(planner.services)
     return {
         **dataclasses.asdict(plan),
-        "wanted": any(planner.services),
+        "wanted": wanted,
+        "remove": not wanted and is_due(Tree(ROOT), "mirrors"),
         "states": plan.states,
         "fit": plan.fit,
         "update": update,

@@ -206,7 +206,15 @@ def test_an_address_that_is_none_is_not_asked(host: Host, plan: Run) -> None:
 def test_nothing_is_wanted_without_a_mirror(plan: Run) -> None:
     result = plan()
     assert (result["wanted"], result["files"], result["checks"], result["findings"]) == (False, [], [], [])
+    assert result["remove"] is False
     assert plan(hf_endpoint="https://hf.example")["wanted"] is True
+
+
+def test_files_of_an_earlier_run_are_removed_without_a_mirror(host: Host, plan: Run) -> None:
+    missing = {"kind": "missing", **dict.fromkeys(("mode", "uid", "gid", "mtime_ns", "written"))}
+    record = {"paths": {OWN: {**missing, "secret": False}}}
+    host.write("/var/lib/rigwright/config_files/mirrors/manifest.json", json.dumps(record))
+    assert plan()["remove"] is True
 
 
 def test_repeated_request_needs_no_network_and_plans_the_same(host: Host, plan: Run) -> None:
