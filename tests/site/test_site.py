@@ -164,7 +164,6 @@ def test_every_finding_passes_or_states_why_it_was_skipped(second_run):
     assert {where: status for where, status in findings.items() if status not in ("pass", "skip")} == {}
 
 
-@pytest.mark.slow("runs the whole site once more")
 def test_mitogen_finds_nothing_to_change(site):
     result = site(NEWEST, **bench.mitogen())
     assert result.rc == 0, result.output

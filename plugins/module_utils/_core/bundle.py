@@ -73,7 +73,9 @@ def _source(name: str) -> str:
     except (AttributeError, ImportError):  # the loader of a package without __init__.py
         return ""
     # The loader of Ansible's controller gives bytes, those of Python text.
-    return source.decode() if isinstance(source, bytes) else str(source or "")
+    text = source.decode() if isinstance(source, bytes) else str(source or "")
+    # Mitogen's gives an empty line for a package.
+    return text if text.strip() else ""
 
 
 def imported(text: str) -> set[str]:

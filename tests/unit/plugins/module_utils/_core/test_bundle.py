@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pynvml
 import pytest
@@ -54,6 +55,18 @@ def test_bundle_has_exactly_the_imported_modules() -> None:
         "_core.rootfs",
     } <= names
     assert not names & {"_gpu.state", "_nvidia.catalogue", "_conda.rattler"}
+
+
+def test_package_of_mitogen_is_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loader gives an empty line for a package."""
+    expected = program.collect("_firewall.apply")
+
+    def find(name: str) -> SimpleNamespace:
+        text = expected.get(name, "\n")
+        return SimpleNamespace(loader=SimpleNamespace(get_source=lambda _name: text))
+
+    monkeypatch.setattr(program.importlib.util, "find_spec", find)
+    assert program.collect("_firewall.apply") == expected
 
 
 def test_the_same_code_makes_the_same_bytes() -> None:
