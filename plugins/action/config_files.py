@@ -17,7 +17,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle, collect
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
@@ -63,9 +63,7 @@ def _digest(request: dict[str, t.Any], *contents: dict[str, str]) -> str:
 
 def _sources() -> bytes:
     """Return the code that carries a request out: a checkout changes without a new version."""
-    utils = Path(__file__).parents[1] / "module_utils"
-    files = [path for name in ("_core/config_files*.py", "_system/*.py") for path in utils.glob(name)]
-    return b"".join(path.read_bytes() for path in sorted(files))
+    return "".join(text for _name, text in sorted(collect("_system.configure").items())).encode()
 
 
 def _version() -> str:

@@ -14,8 +14,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.modules import config_files_apply
 
-from .test_configure import FakeService
-from .test_configure import service as service
+from tests.unit.support.units import FakeService
+from tests.unit.support.units import service as service
 
 Run = Callable[..., dict[str, Any]]
 
