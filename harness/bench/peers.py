@@ -143,13 +143,13 @@ def commands(pair: Pair, folder: Path, inventory: Path, hosts: Path) -> dict[str
     pyinfra = folder / "pyinfra/bin/pyinfra"
     return {
         OURS: [program, found[OURS], "--inventory", inventory],
-        **({THEIRS: [program, found[THEIRS], "--inventory", inventory, *extra]} if has(folder, pair) else {}),
+        **(
+            {THEIRS: [program, found[THEIRS], "--inventory", inventory, *extra]}
+            if (folder / pair.place).is_dir()
+            else {}
+        ),
         **({PYINFRA: [pyinfra, "-y", hosts, DEPLOYS / f"{pair.role}.py"]} if pyinfra.is_file() else {}),
     }
-
-
-def has(folder: Path, pair: Pair) -> bool:
-    return (folder / pair.place).is_dir()
 
 
 def compare(

@@ -54,10 +54,15 @@ UNCHANGED: dict[str, t.Any] = {
 }
 
 
+def _configured_sets(plan: t.Any) -> dict[str, str] | None:
+    """Return the digest of each set that a plan has found as it was left; None of what is no plan."""
+    return plan.get("configured_sets") if isinstance(plan, dict) else None
+
+
 def _digest(request: dict[str, t.Any], *contents: dict[str, str]) -> str:
     """Return the digest of a request that was read and rendered: what the module makes of it depends on the host alone."""
     wanted = {name: value for name, value in request.items() if name != "changed_paths"}
-    text = json.dumps([_version(), wanted, *contents], sort_keys=True)
+    text = json.dumps([wanted, *contents], sort_keys=True)
     return hashlib.sha256(text.encode() + _sources()).hexdigest()
 
 
@@ -143,9 +148,15 @@ class ActionModule(ActionBase):
         for item in request["files"]:
             for source in (*SOURCES, "format"):
                 item.pop(source, None)
-        secret = any(item["secret"] for item in request["files"])
-        digest = "" if secret or request["state"] != "present" else _digest(request, contents, programs)
-        if self._is_configured(request, digest, task_vars or {}):
+        role = short_role(self._task._role.get_name()) if self._task._role else ""
+        host = (task_vars or {}).get("inventory_hostname", "")
+        configured = _configured_sets((task_vars or {}).get(f"__{role}_plan"))
+        is_secret = any(item["secret"] for item in request["files"])
+        # Only the plan of a role reads what is noted of a set.
+        is_noted = configured is not None and not is_secret and request["state"] == "present"
+        digest = _digest(request, contents, programs) if is_noted else ""
+        is_done = bool(digest and configured and configured.get(request["name"]) == digest)
+        if is_done and not request["changed_paths"] and is_as_planned(host, role):
             return dict(UNCHANGED)
         payload = {
             "digest": digest,
@@ -157,23 +168,11 @@ class ActionModule(ActionBase):
             "version": _version() if self._task.diff else "",
         }
         # The items of a loop run in one worker, which hears of no change.
-        note_change((task_vars or {}).get("inventory_hostname", ""))
+        note_change(host)
         return self._execute_module(
             module_name="rigwright.workstation.config_files_apply",
             module_args={**request, "contents": json.dumps(payload)},
             task_vars=task_vars,
-        )
-
-    def _is_configured(self, request: dict[str, t.Any], digest: str, task_vars: dict[str, t.Any]) -> bool:
-        """Return whether the plan of the role has found this very request carried out, and nothing changed since."""
-        role = short_role(self._task._role.get_name()) if self._task._role else ""
-        plan = task_vars.get(f"__{role}_plan")
-        found = plan.get("configured_sets", {}) if isinstance(plan, dict) else {}
-        return (
-            digest != ""
-            and found.get(request["name"]) == digest
-            and not request["changed_paths"]
-            and is_as_planned(task_vars.get("inventory_hostname", ""), role)
         )
 
     def _render(self, item: dict[str, t.Any], task_vars: dict[str, t.Any]) -> str:

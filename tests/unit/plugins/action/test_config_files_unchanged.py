@@ -91,6 +91,10 @@ def test_a_secret_has_no_digest(run: Run) -> None:
     assert run({}, files=[{"path": "/etc/web", "content": "short", "secret": True}]) == (True, "")
 
 
+def test_without_a_plan_nothing_is_noted(run: Run) -> None:
+    assert run({}, role="mail") == (True, "")
+
+
 def test_a_change_since_the_plan_starts_it(run: Run, digest: str) -> None:
     _unchanged.note_change("ws2")
     assert not run({"web": digest})[0]
