@@ -2,21 +2,32 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plan a role: start its plan module with its request, and refuse all problems at once."""
+"""Plan a role: start its plan module with its request, and refuse all problems at once. Or plan several roles ahead, in one module run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import CONTEXT, RoleAction, refused
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import (
+    OF_ROLES,
+    Call,
+    RoleAction,
+    has_module,
+    refused,
+)
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned_ahead
 
 ARGUMENTS = {
-    **CONTEXT,
+    **OF_ROLES,
     "requirements": {"type": "list", "elements": "dict", "default": []},
     "refuse": {"type": "bool", "default": True},
 }
+# The plans of roles that come later in the run.
+REGISTERED = "__common_plans"
 
 
 class ActionModule(RoleAction):
@@ -25,10 +36,14 @@ class ActionModule(RoleAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        variables = task_vars or {}
+        if "roles" in self._task.args:
+            return self._plan_ahead(arguments["roles"], variables)
         try:
-            plan = self._run_module("plan", arguments["context"], task_vars or {})
+            call = self._call("plan", variables)
         except Invalid as error:
             return refused(error)
+        plan = self._planned_ahead(call, variables) or self._start(call, variables)
         if plan.get("failed"):
             return plan
         requirements = [*plan.get("requirements", []), *arguments["requirements"]]
@@ -36,3 +51,31 @@ class ActionModule(RoleAction):
         if message:
             return {"failed": True, "changed": False, "msg": message}
         return {**plan, "requirements": requirements}
+
+    def _plan_ahead(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:
+        # A name, or from ansible-core 2.21 on names with expressions.
+        if REGISTERED not in (self._task.register or ()):
+            raise AnsibleActionFail(f"plans of several roles are for their own tasks: register {REGISTERED}.")
+        calls = []
+        for role in roles:
+            if has_module(role, "plan"):
+                # What is wrong with the request of a role is for its own plan to say, in its place.
+                try:
+                    calls.append(self._call_of("plan", role, variables))
+                except (Invalid, AnsibleError):
+                    continue
+        results = self._start_all(calls, variables)
+        plans = {call.role: {"key": call.key, "plan": results[call.role]} for call in calls}
+        is_secret = any(result.pop("_ansible_no_log", False) for result in results.values())
+        return {"changed": False, "task": self._task._uuid, "plans": plans, "_ansible_no_log": is_secret}
+
+    @staticmethod
+    def _planned_ahead(call: Call, variables: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the plan that was made ahead, if it was made for the same request, and nothing has changed on the host since."""
+        ahead = variables.get(REGISTERED) or {}
+        planned = ahead.get("plans", {}).get(call.role, {})
+        if planned.get("key") != call.key or planned["plan"].get("failed"):
+            return None
+        if not is_as_planned_ahead(variables.get("inventory_hostname", ""), call.role, ahead["task"]):
+            return None
+        return call.shown(dict(planned["plan"]))

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Verify a role: start its verify module with its request, and record the findings."""
+"""Verify a role, or several in one module run: start verify modules with their requests, and record the findings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse, recorded
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import CONTEXT, RoleAction, refused
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import OF_ROLES, RoleAction, refused
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid
 
 
@@ -19,15 +20,45 @@ class ActionModule(RoleAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        _result, arguments = self.validate_argument_spec(argument_spec=CONTEXT)
+        _result, arguments = self.validate_argument_spec(argument_spec=OF_ROLES)
+        variables = task_vars or {}
+        if "roles" in self._task.args:
+            return self._verify_all(arguments["roles"], variables)
         try:
-            result = self._run_module("verify", arguments["context"], task_vars or {})
+            result = self._start(self._call("verify", variables), variables)
         except Invalid as error:
             return refused(error)
         if result.get("failed"):
             return result
-        try:
-            findings = [parse(finding) for finding in result.pop("findings")]
-        except ValueError as error:
-            raise AnsibleActionFail(str(error)) from error
-        return {**result, **recorded(findings, self._task, task_vars or {})}
+        return {**result, **recorded(_findings(result), self._task, variables)}
+
+    def _verify_all(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:
+        calls, findings = [], []
+        for role in roles:
+            try:
+                call = self._call_of("verify", role, variables)
+                if call.arguments["request"].get("state") != "absent":
+                    calls.append(call)
+            except (Invalid, AnsibleError) as error:
+                findings.append(_not_verified(role, error))
+        for role, result in self._start_all(calls, variables).items():
+            findings += (
+                [_not_verified(role, result.get("msg", ""))] if result.get("failed") else _findings(result)
+            )
+        return recorded(findings, self._task, variables)
+
+
+def _findings(result: dict[str, Any]) -> list[dict[str, str]]:
+    try:
+        return [parse(finding) for finding in result.pop("findings")]
+    except ValueError as error:
+        raise AnsibleActionFail(str(error)) from error
+
+
+def _not_verified(role: str, problem: object) -> dict[str, str]:
+    return {
+        "id": f"{role}.verification",
+        "status": "fail",
+        "evidence": f"the role was not verified: {problem}",
+        "remedy": f"apply the role {role} first, or report the message as a bug",
+    }

@@ -2,29 +2,69 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the actions plan and verify share: they start an internal module of the calling role with the role's request."""
+"""What the actions plan and verify share: they start internal modules of roles with the requests of the roles."""
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import collect_all
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE, MODULES
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
+    Options,
     options_of,
     request_of,
     without_secrets,
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES, variables_in
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import KEY
 
-CONTEXT = {"context": {"type": "dict", "default": {}}}
+OF_ROLES: dict[str, dict[str, Any]] = {"roles": {"type": "list", "elements": "str", "default": []}}
+
+
+@dataclass(frozen=True)
+class Call:
+    """An internal module of a role, and its arguments."""
+
+    role: str
+    module: str
+    arguments: dict[str, Any]
+    options: Options
+    values: Mapping[str, Any]
+    has_secrets: bool
+
+    def shown(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a result without the secrets of the request. A plan that was made with secrets, or that found some, is not shown.
+
+        Findings are recorded and shown, so secrets are masked in them.
+        """
+        if "findings" in result:
+            result["findings"] = without_secrets(result["findings"], self.options, self.values)
+        is_plan = self.module.endswith("_plan")
+        if is_plan and (self.has_secrets or result.get("secret")) and not result.get("failed"):
+            result["_ansible_no_log"] = True
+        return result
+
+    @property
+    def key(self) -> str:
+        """Return what tells this call from others in this run of Ansible, and nobody what is in it."""
+        text = json.dumps([self.module, self.arguments], sort_keys=True)
+        return hmac.new(KEY, text.encode(), "sha256").hexdigest()
 
 
 class RoleAction(ActionBase):
-    """An action that is called from a role and starts one of its internal modules."""
+    """An action that starts internal modules: of the role that calls it, or of several roles."""
 
     _supports_check_mode = True
     _requires_connection = True
@@ -34,37 +74,71 @@ class RoleAction(ActionBase):
         role = self._task._role
         if role is None:
             raise AnsibleActionFail(
-                "the action reads the argument spec of the role that calls it: call it from a role."
+                "the action reads the argument spec of the role that calls it: call it from a role, or set `roles`."
             )
         return short_role(role.get_name())
 
-    def _run_module(self, kind: str, context: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Start ``<role>_<kind>`` on the host. A plan that was made with secrets, or that found some (``secret``), is not shown.
-
-        Findings are recorded and shown, so secrets of the request are masked in them.
+    def _call(self, kind: str, task_vars: Mapping[str, Any]) -> Call:
+        """Return the call of the module ``<role>_<kind>`` of the calling role.
 
         :raises Invalid: a variable does not fit the argument spec.
         """
         role = self._role
-        options = options_of(self._task._role._role_path)
+        return self._call_with(kind, role, self._task._role._role_path, task_vars, self._templar)
+
+    def _call_of(self, kind: str, role: str, task_vars: Mapping[str, Any]) -> Call:
+        """Return the call for a role that is not the calling one."""
+        variables = variables_in(ROLES / role, self._loader, task_vars)
+        templar = self._templar.copy_with_new_env(available_variables=variables)
+        return self._call_with(kind, role, str(ROLES / role), variables, templar)
+
+    def _call_with(self, kind: str, role: str, path: str, variables: Mapping[str, Any], templar: Any) -> Call:
+        options = options_of(path)
         # Each variable by itself: one that cannot be templated is then named in the error.
-        values = {name: self._templar.template(task_vars[name]) for name in options if name in task_vars}
+        values = {name: templar.template(variables[name]) for name in options if name in variables}
         request, secrets = request_of(role, options, values)
-        planned = self._templar.template(task_vars.get("__common_planned", {})) if self._task.check_mode else {}
+        context = variables.get(f"__{role}_{kind}_context", variables.get(f"__{role}_context", {}))
+        planned = templar.template(variables.get("__common_planned", {})) if self._task.check_mode else {}
+        arguments = {
+            "request": request,
+            "context": {**templar.template(context), "planned": planned},
+            "secrets": json.dumps(secrets) if secrets else "",
+        }
+        return Call(role, f"{role}_{kind}", arguments, options, values, any(secrets.values()))
+
+    def _start(self, call: Call, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Start a module on the host."""
         result: dict[str, Any] = self._execute_module(
-            module_name=f"rigwright.workstation.{role}_{kind}",
+            module_name=f"rigwright.workstation.{call.module}", module_args=call.arguments, task_vars=task_vars
+        )
+        return call.shown(result)
+
+    def _start_all(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Start the modules of several roles in one module run, and return the results by role."""
+        if len(calls) < 2:  # noqa: PLR2004
+            return {call.role: self._start(call, task_vars) for call in calls}
+        sources = collect_all(f"{MODULES}.{call.module}" for call in calls)
+        done: dict[str, Any] = self._execute_module(
+            module_name="rigwright.workstation.role_modules",
             module_args={
-                "request": request,
-                "context": {**context, "planned": planned},
-                "secrets": json.dumps(secrets) if secrets else "",
+                "sources": base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode(),
+                "calls": json.dumps({call.module: call.arguments for call in calls}),
             },
             task_vars=task_vars,
         )
-        if "findings" in result:
-            result["findings"] = without_secrets(result["findings"], options, values)
-        if kind == "plan" and (any(secrets.values()) or result.get("secret")) and not result.get("failed"):
-            result["_ansible_no_log"] = True
-        return result
+        if done.get("failed") or done.get("unreachable"):
+            raise AnsibleActionFail(str(done.get("msg", "")), result=done)
+        results = done["results"]
+        return {
+            call.role: self._start(call, task_vars)
+            if results[call.module] == ALONE
+            else call.shown(results[call.module])
+            for call in calls
+        }
+
+
+def has_module(role: str, kind: str) -> bool:
+    return (Path(ROLES).parent / "plugins" / "modules" / f"{role}_{kind}.py").is_file()
 
 
 def refused(error: Invalid) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The hosts on which no task has changed anything since a role was planned there.
+"""The plans of roles since which no task has changed the host.
 
 The callback ``report`` notes them in the process from which Ansible forks its workers, so the actions of later tasks know them. Without
 the callback there are none.
@@ -10,11 +10,22 @@ the callback there are none.
 
 from __future__ import annotations
 
-_PLANNED: dict[str, str] = {}
+import secrets
+
+# Workers inherit it. A worker that was forked before this module was loaded has another one.
+KEY = secrets.token_bytes(32)
+# By host and role, the task that has planned it last. No role: all of them, ahead.
+_PLANNED: dict[str, dict[str | None, str]] = {}
 
 
-def note_plan(host: str, role: str) -> None:
-    _PLANNED[host] = role
+def note_plan(host: str, role: str | None, task: str) -> None:
+    """Note a task of the action ``plan``.
+
+    :param role: None if the task planned roles ahead.
+    """
+    if role is None:
+        _PLANNED[host] = {}
+    _PLANNED.setdefault(host, {})[role] = task
 
 
 def note_change(host: str) -> None:
@@ -26,5 +37,11 @@ def note_change_anywhere() -> None:
 
 
 def is_as_planned(host: str, role: str) -> bool:
-    """Return whether the plan of a role is the last on a host, and nothing changed since."""
-    return _PLANNED.get(host) == role
+    """Return whether a role has planned on a host, and nothing has changed there since."""
+    return role in _PLANNED.get(host, {})
+
+
+def is_as_planned_ahead(host: str, role: str, task: str) -> bool:
+    """Return whether nothing has changed on a host since *task* planned ahead, and the role has not planned since."""
+    planned = _PLANNED.get(host, {})
+    return planned.get(None) == task and role not in planned

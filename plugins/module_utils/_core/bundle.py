@@ -43,8 +43,13 @@ def _parents(path: str) -> list[str]:
 
 def collect(entry: str) -> dict[str, str]:
     """Return the source of a private module and of every one that it imports, by full name."""
+    return collect_all([f"{PACKAGE}.{entry}"])
+
+
+def collect_all(names: t.Iterable[str]) -> dict[str, str]:
+    """Return the sources of modules, by full name, and of every private module that they import."""
     found: dict[str, str] = {}
-    waiting = [f"{PACKAGE}.{entry}"]
+    waiting = list(names)
     while waiting:
         name = waiting.pop()
         if name not in found:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.modules import smoke_test
+from ansible_collections.rigwright.workstation.plugins.modules import smoke_test_verify
 
 Run = Callable[..., dict[str, Any]]
 
