@@ -44,10 +44,11 @@ class ActionModule(RoleAction):
         except Invalid as error:
             return refused(error)
         plan = self._planned_ahead(call, variables) or self._start(call, variables)
-        if plan.get("failed"):
-            return plan
         requirements = [*plan.get("requirements", []), *arguments["requirements"]]
         message = refusal(requirements) if arguments["refuse"] else ""
+        # A module may fail by what is refused here.
+        if plan.get("failed") and not message:
+            return plan
         if message:
             return {"failed": True, "changed": False, "msg": message}
         return {**plan, "requirements": requirements}

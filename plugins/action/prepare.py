@@ -13,19 +13,16 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import refused
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid, options_of, request_of
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import SHARED, platform_files
 
 # A registered result, unlike a fact, is never one of an earlier run: listeners and disks in a fact cache are outdated.
 REGISTERED = "__common_prepared"
 PREFIX = "ansible_"
 # The policy that starts no service, of a run that was killed while it installed packages (common/tasks/install_packages.yml).
 LEFT = "common_no_starts"
-PLATFORMS = (
-    ("os_family",),
-    ("distribution",),
-    ("distribution", "distribution_major_version"),
-    ("distribution", "distribution_version"),
-)
 
 
 class ActionModule(ActionBase):
@@ -50,6 +47,10 @@ class ActionModule(ActionBase):
         earlier: Mapping[str, Any] = variables["ansible_facts"]
         if self._is_prepared(variables):
             return {"changed": False, "platform_files": self._platform_files(earlier)}
+        try:
+            self._check_shared(variables)
+        except Invalid as error:
+            return refused(error)
         result: dict[str, Any] = self._execute_module(
             module_name="rigwright.workstation.host_facts",
             module_args={"setup": "service_mgr" not in earlier},
@@ -75,6 +76,16 @@ class ActionModule(ActionBase):
         found: list[Any] = lookup.run([], variables=variables)
         return found
 
+    def _check_shared(self, variables: Mapping[str, Any]) -> None:
+        """Check the variables that belong to no single role.
+
+        :raises Invalid: one does not fit its declaration.
+        """
+        options = options_of(str(SHARED), "look_at_host")
+        request_of(
+            "common", options, {name: self._templar.template(variables[name]) for name in options if name in variables}
+        )
+
     @staticmethod
     def _is_prepared(variables: Mapping[str, Any]) -> bool:
         """Return whether the host has facts of this run. A role that became root needs those that only root can read."""
@@ -84,11 +95,7 @@ class ActionModule(ActionBase):
     def _platform_files(self, facts: Mapping[str, Any]) -> list[str]:
         """Return the files with variables of the host's platform that the calling role has, the least specific first."""
         role = self._task._role
-        if role is None:
-            return []
-        folder = Path(role._role_path, "vars")
-        names = dict.fromkeys("_".join(str(facts.get(key, "")) for key in keys) for keys in PLATFORMS)
-        return [str(file) for name in names if (file := folder / f"{name}.yml").is_file()]
+        return [] if role is None else [str(file) for file in platform_files(Path(role._role_path), facts)]
 
     def _removed_policy(self, facts: Mapping[str, Any], variables: dict[str, Any]) -> bool:
         if LEFT not in facts["rigwright"]["managed"]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
@@ -42,9 +42,7 @@ class ActionModule(RoleAction):
             except (Invalid, AnsibleError) as error:
                 findings.append(_not_verified(role, error))
         for role, result in self._start_all(calls, variables).items():
-            findings += (
-                [_not_verified(role, result.get("msg", ""))] if result.get("failed") else _findings(result)
-            )
+            findings += [_not_verified(role, result.get("msg", ""))] if result.get("failed") else _findings(result)
         return recorded(findings, self._task, variables)
 
 

@@ -37,39 +37,32 @@ RETURN = r""" # """
 import os
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler, verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.compare import Comparison
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import parse_request
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import (
-    check_place,
-    explain,
-    run,
-    unsolved,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import explain
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 NOTHING: dict[str, t.Any] = {"environments": {}, "drift": []}
 
 
-def compare(module: AnsibleModule, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def compare(module: AnsibleModule, request: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return what conda_environment does in check mode. Starts the module again where that needs py-rattler, and then does not return.
 
     :raises CondaError: the request is refused, or cannot be solved.
     """
-    store = Store(params["root"], module.run_command)
-    check_place(params, store)
-    driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
-    missing = [] if rattler.is_available() else unsolved(parse_request(params, store.names, driver), store)
+    comparison = Comparison(request, module.run_command)
+    missing = [] if rattler.is_available() else comparison.unsolved()
     if missing:
-        if os.path.exists(params["python"]) and not has_respawned():
-            respawn_module(params["python"])
-        raise CondaError(f"{params['python']} has no py-rattler, and these are not as requested: {', '.join(missing)}")
-    result, warnings = run(parse_request(params, store.names, driver), store, params, check_mode=True)
+        python = comparison.params["python"]
+        if os.path.exists(python) and not has_respawned():
+            respawn_module(python)
+        raise CondaError(f"{python} has no py-rattler, and these are not as requested: {', '.join(missing)}")
+    result, warnings = comparison.difference()
     for warning in warnings:
         module.warn(warning)
     return result
@@ -79,7 +72,7 @@ def main() -> None:
     module, request = role_module()
     result, error = NOTHING, ""
     try:
-        result = compare(module, verify.options(request))
+        result = compare(module, request)
     except (CondaError, OSError) as problem:
         error = explain(problem, request["prefix"])
     outcome = verify.use(client_runner(module), request)

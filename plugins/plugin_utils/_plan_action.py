@@ -115,7 +115,7 @@ class RoleAction(ActionBase):
 
     def _start_all(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Start the modules of several roles in one module run, and return the results by role."""
-        if len(calls) < 2:  # noqa: PLR2004
+        if len(calls) < 2:
             return {call.role: self._start(call, task_vars) for call in calls}
         sources = collect_all(f"{MODULES}.{call.module}" for call in calls)
         done: dict[str, Any] = self._execute_module(

@@ -30,10 +30,10 @@ class Invalid(ValueError):
 
 
 @cache
-def options_of(role_path: str) -> Options:
-    """Return the options of the entry point ``main`` of a role."""
+def options_of(role_path: str, entry_point: str = "main") -> Options:
+    """Return the options of an entry point of a role."""
     text = Path(role_path, "meta", "argument_specs.yml").read_text(encoding="utf-8")
-    options: Options = yaml_load(text)["argument_specs"].get("main", {}).get("options", {})
+    options: Options = yaml_load(text)["argument_specs"].get(entry_point, {}).get("options", {})
     return options
 
 

@@ -8,27 +8,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import UNNAMED
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
 Outcome = tuple[int, str, str]
 Run = t.Callable[..., Outcome]
 
-PYTHON = "/opt/rigwright/python/bin/python3"
 # As a user who may change nothing.
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i", "HOME=/"]
 LIMIT = 800
-
-
-def options(request: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the options of the module conda_environment for the request of the role, whose context has ``environments``."""
-    same = ("exclusive", "channels", "channel_alias", "keep", "index_url", "torch_index", "timeout")
-    return {
-        "environments": [{**UNNAMED, "channels": None, "state": "present", **row} for row in request["environments"]],
-        "root": request["prefix"],
-        "python": PYTHON,
-        **{name: request[name] for name in same},
-    }
 
 
 def use(run: Run, request: t.Mapping[str, t.Any]) -> Outcome:

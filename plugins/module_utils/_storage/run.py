@@ -314,13 +314,14 @@ def done(module: AnsibleModule, storage: Storage) -> None:
     refused = [f"{row['variable']} {row['problem']}: {row['remedy']}" for row in storage.plan.requirements]
     if refused and not planned:
         module.fail_json(msg=f"{'; '.join(refused)}. Nothing was changed.")
-    changes, paths, undone, waiting = storage.changes, storage.changed_paths, storage.undone, []
+    result = outcome(storage)
+    changes = result["changes"]
     if not planned and not module.check_mode:
         host = apply.Host(storage.run, dict(storage.record), settles=module.get_bin_path("udevadm") is not None)
         try:
             for command in storage.cache:
                 host.must(command)
-            waiting = host.apply(storage.plan)
+            result["waiting"] = host.apply(storage.plan)
             storage.write_directories()
         except apply.Failed as error:
             module.fail_json(
@@ -328,10 +329,19 @@ def done(module: AnsibleModule, storage: Storage) -> None:
             )
     module.exit_json(
         changed=bool(changes) and not planned,
-        changes=changes,
-        changed_paths=paths,
-        waiting=waiting,
-        mounts=[
+        diff=difference(storage.facts, storage.plan, changes),
+        **result,
+        **({"findings": storage.findings()} if planned else {}),
+    )
+
+
+def outcome(storage: Storage) -> dict[str, t.Any]:
+    """Return what the request changes, and what the rest of the role needs to know."""
+    return {
+        "changes": storage.changes,
+        "changed_paths": storage.changed_paths,
+        "waiting": [],
+        "mounts": [
             {
                 "target": work.entry.mount,
                 "source": work.device or work.disk.path,
@@ -341,16 +351,16 @@ def done(module: AnsibleModule, storage: Storage) -> None:
             for work in storage.plan.works
             if work.mount or work.again
         ],
-        unmounts=[given["mount"] for given in storage.plan.gone.values() if given.get("mount")],
-        directories=undone,
-        requirements=storage.plan.requirements,
-        packages=storage.packages,
-        host=host_facts(storage.run),
-        cache=storage.dataset_cache,
-        units=units.drop_ins([] if refused else storage.entries, storage.dataset_cache.get("mount", "")),
-        diff=difference(storage.facts, storage.plan, changes),
-        **({"findings": storage.findings()} if planned else {}),
-    )
+        "unmounts": [given["mount"] for given in storage.plan.gone.values() if given.get("mount")],
+        "directories": storage.undone,
+        "requirements": storage.plan.requirements,
+        "packages": storage.packages,
+        "host": host_facts(storage.run),
+        "cache": storage.dataset_cache,
+        "units": units.drop_ins(
+            [] if storage.plan.requirements else storage.entries, storage.dataset_cache.get("mount", "")
+        ),
+    }
 
 
 def difference(facts: Facts, plan: Plan, changes: t.Sequence[str]) -> list[dict[str, str]]:
