@@ -33,7 +33,7 @@ TUNNEL_PORT, SMB_PORT, RDP_PORT = 6022, 6445, 6389
 
 
 def make_variables(laptop_key: str) -> None:
-    """Make the secrets of this demo once, readable by this user alone, and write the laptop's key next to them."""
+    """Make the secrets of this demo once, readable by this user alone, and write the laptop's key and the connection next to them."""
     STATE.mkdir(parents=True, exist_ok=True)
     VARIABLES.touch(mode=0o600)
     created = {
@@ -43,7 +43,8 @@ def make_variables(laptop_key: str) -> None:
         "demo_backup_password": secrets.token_urlsafe(32),
     }
     variables = created | json.loads(VARIABLES.read_text() or "{}")
-    VARIABLES.write_text(json.dumps(variables | {"demo_laptop_key": laptop_key.strip()}, indent=1))
+    variables |= {"demo_laptop_key": laptop_key.strip(), **lab.looked_up("demo")}
+    VARIABLES.write_text(json.dumps(variables, indent=1))
 
 
 def password() -> str:

@@ -142,9 +142,9 @@ def commands(pair: Pair, folder: Path, inventory: Path, hosts: Path) -> dict[str
     found = playbooks(pair)
     pyinfra = folder / "pyinfra/bin/pyinfra"
     return {
-        OURS: [program, found[OURS], "--inventory", inventory],
+        OURS: [program, found[OURS], "--inventory", inventory, *scale.connection()],
         **(
-            {THEIRS: [program, found[THEIRS], "--inventory", inventory, *extra]}
+            {THEIRS: [program, found[THEIRS], "--inventory", inventory, *scale.connection(), *extra]}
             if (folder / pair.place).is_dir()
             else {}
         ),

@@ -1,6 +1,6 @@
 """The cost of a run by the number of hosts: `script/bench --hosts 1 5 20`.
 
-The hosts are containers of Debian 13 with systemd and sshd. They get mirrors, ssh, samba and the firewall, and each role is verified. The
+The hosts are containers of Debian 13 with systemd and sshd. site.yml gives them mirrors, ssh, samba and the firewall, and verifies these. The
 first run installs everything; the counted ones change nothing. All hosts share this machine's processors with the controller, so compare
 processor seconds.
 """
@@ -57,8 +57,14 @@ def write_inventory(hosts: Mapping[str, Mapping[str, Any]]) -> Path:
     }
     variables = {"sandbox_lab": LAB, "sandbox_frp_versions": ["0.70.1"]}
     inventory = STATE / f"{LAB}.json"
-    inventory.write_text(json.dumps({"sandbox": {"vars": variables, "hosts": placed}}))
+    groups = {"workstations": {"hosts": dict.fromkeys(placed, {})}}
+    inventory.write_text(json.dumps({"sandbox": {"vars": variables, "hosts": placed, "children": groups}}))
     return inventory
+
+
+def connection() -> list[str]:
+    """Return the options that give ansible-playbook the connection to the hosts, once they are there."""
+    return ["--extra-vars", json.dumps(lab.looked_up(LAB))]
 
 
 def write_playbook(name: str, hosts: str, tasks: Collection[Mapping[str, Any]], **more: Any) -> Path:
@@ -67,18 +73,6 @@ def write_playbook(name: str, hosts: str, tasks: Collection[Mapping[str, Any]], 
     playbook = STATE / f"{LAB}_{name}.json"
     playbook.write_text(json.dumps([play]))
     return playbook
-
-
-def role_tasks(roles: Collection[str]) -> list[dict[str, Any]]:
-    """Return tasks that apply our roles, and then verify each."""
-    names = [f"rigwright.workstation.{role}" for role in roles]
-    return [
-        *({"name": f"Apply {name}", "ansible.builtin.import_role": {"name": name}} for name in names),
-        *(
-            {"name": f"Verify {name}", "ansible.builtin.include_role": {"name": name, "tasks_from": "verify"}}
-            for name in names
-        ),
-    ]
 
 
 def host_seconds(machines: Collection[Machine]) -> float:
@@ -140,16 +134,15 @@ def median(costs: Collection[Cost]) -> Cost:
 def measure(count: int, runs: int, environment: Mapping[str, str]) -> tuple[Cost, Cost]:
     """Return what the first run on so many hosts takes, and the median of runs in which nothing has to change."""
     inventory = write_inventory({f"host{number:03}": VARIABLES for number in range(1, count + 1)})
-    playbook = write_playbook("roles", "all", role_tasks(ROLES))
     wanted = lab.read_inventory(inventory)
     lifecycle.up(wanted)
     try:
         machines = [Machine(engine.connect(), host) for host in wanted.hosts]
         command: list[str | Path] = [
             Path(sys.executable).with_name("ansible-playbook"),
-            playbook,
-            "--inventory",
-            inventory,
+            ROOT / "site.yml",
+            *("--inventory", inventory, "--tags", ",".join(ROLES)),
+            *connection(),
         ]
         with step(f"{count} hosts: first run"):
             first = run(command, machines, environment, changes=True)

@@ -13,11 +13,14 @@ import hashlib
 import ipaddress
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
@@ -148,11 +151,19 @@ def address_of(inventory: Path, host: str, rest: object) -> ipaddress.IPv4Addres
 
 
 def looked_up(name: str) -> dict[str, str]:
-    """Return the values that group_vars/sandbox.yml looks up, once: Ansible would look them up for every task of every host."""
+    """Return what group_vars/sandbox.yml looks up, and what it makes of that for connections, as an inventory of real hosts has it.
+
+    Ansible would do so again for every task of every host.
+    """
     known_hosts = STATE / f"{name}.known_hosts"
     text = known_hosts.read_text().rstrip() if known_hosts.exists() else ""
-    return {
+    values = {
         "sandbox_number": str(NUMBER),
         "sandbox_cache": str(STATE),
         "sandbox_generation": hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:8],
+        "sandbox_known_hosts": str(known_hosts),
     }
+    shared = yaml.safe_load((LABS / "group_vars/sandbox.yml").read_text())
+    for option in ("ansible_ssh_private_key_file", "ansible_ssh_args"):
+        values[option] = re.sub(r"\{\{ (\w+) \}\}", lambda match: values[match[1]], shared[option])
+    return values

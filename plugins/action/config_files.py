@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import secrets as random
 import typing as t
 from pathlib import Path
 
@@ -38,6 +39,7 @@ FILES = {
     "mutually_exclusive": [tuple(SOURCES)],
 }
 
+SALT_BYTES = 16
 # Shorter parts of a secret file (numbers, switches) stay readable in the error of a check.
 SECRET_FROM = 8
 
@@ -64,6 +66,14 @@ def _digest(request: dict[str, t.Any], *contents: dict[str, str]) -> str:
     wanted = {name: value for name, value in request.items() if name != "changed_paths"}
     text = json.dumps([wanted, *contents], sort_keys=True)
     return hashlib.sha256(text.encode() + _sources()).hexdigest()
+
+
+def _note(digest: str, noted: str) -> str:
+    """Return the note of a digest, with the salt of another note: the digest of a request with a secret has one."""
+    salt, has_salt, _hash = noted.rpartition("$")
+    if not has_salt:
+        return digest
+    return f"{salt}${hashlib.scrypt(digest.encode(), salt=salt.encode(), n=2**14, r=8, p=1).hex()}"
 
 
 def _sources() -> bytes:
@@ -153,13 +163,13 @@ class ActionModule(ActionBase):
         configured = _configured_sets((task_vars or {}).get(f"__{role}_plan"))
         is_secret = any(item["secret"] for item in request["files"])
         # Only the plan of a role reads what is noted of a set.
-        is_noted = configured is not None and not is_secret and request["state"] == "present"
+        is_noted = configured is not None and request["state"] == "present"
         digest = _digest(request, contents, programs) if is_noted else ""
-        is_done = bool(digest and configured and configured.get(request["name"]) == digest)
-        if is_done and not request["changed_paths"] and is_as_planned(host, role):
+        noted = configured.get(request["name"], "") if configured else ""
+        if noted and not request["changed_paths"] and is_as_planned(host, role) and noted == _note(digest, noted):
             return dict(UNCHANGED)
         payload = {
-            "digest": digest,
+            "digest": _note(digest, f"{random.token_hex(SALT_BYTES)}$") if digest and is_secret else digest,
             "files": contents,
             "programs": programs,
             "secrets": sorted(set(secrets)),
