@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,6 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action
     OF_ROLES,
     Call,
     RoleAction,
-    has_module,
     refused,
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid
@@ -59,12 +59,9 @@ class ActionModule(RoleAction):
             raise AnsibleActionFail(f"plans of several roles are for their own tasks: register {REGISTERED}.")
         calls = []
         for role in roles:
-            if has_module(role, "plan"):
-                # What is wrong with the request of a role is for its own plan to say, in its place.
-                try:
-                    calls.append(self._call_of("plan", role, variables))
-                except (Invalid, AnsibleError):
-                    continue
+            # Some have none. What is wrong with the request of a role is for its own plan to say, in its place.
+            with contextlib.suppress(Invalid, AnsibleError):
+                calls.append(self._call_of("plan", role, variables))
         results = self._start_all(calls, variables)
         plans = {call.role: {"key": call.key, "plan": results[call.role]} for call in calls}
         is_secret = any(result.pop("_ansible_no_log", False) for result in results.values())

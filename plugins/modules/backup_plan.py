@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan the backups
   rigwright.workstation.plan:
-    context: "{{ __backup_context }}"
   register: __backup_plan
 """
 

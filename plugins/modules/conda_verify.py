@@ -26,10 +26,6 @@ requirements:
 EXAMPLES = r"""
 - name: Verify the environments
   rigwright.workstation.verify:
-    context:
-      environments: "{{ __conda_request.environments }}"
-      channel_alias: "{{ __conda_channel_alias }}"
-      program: "{{ lookup('ansible.builtin.file', 'use_environments.sh') }}"
 """
 
 RETURN = r""" # """
@@ -43,6 +39,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.compa
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import explain
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -55,7 +53,8 @@ def compare(module: AnsibleModule, request: t.Mapping[str, t.Any]) -> dict[str, 
 
     :raises CondaError: the request is refused, or cannot be solved.
     """
-    comparison = Comparison(request, module.run_command)
+    driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
+    comparison = Comparison(request, driver, module.run_command)
     missing = [] if rattler.is_available() else comparison.unsolved()
     if missing:
         python = comparison.params["python"]

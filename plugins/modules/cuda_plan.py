@@ -24,7 +24,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan the CUDA toolkits
   rigwright.workstation.plan:
-    context: {ask_apt: false}
   register: __cuda_plan
 """
 

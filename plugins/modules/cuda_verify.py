@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify CUDA
   rigwright.workstation.verify:
-    context: {ask_apt: false, program: "{{ lookup('ansible.builtin.file', 'device_query.cu') }}"}
 """
 
 RETURN = r""" # """

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan cuDNN
   rigwright.workstation.plan:
-    context: {ask_apt: false}
   register: __cudnn_plan
 """
 

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify cuDNN
   rigwright.workstation.verify:
-    context: "{{ __cudnn_context | combine({'programs': __cudnn_programs}) }}"
 """
 
 RETURN = r""" # """

@@ -27,7 +27,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan docker
   rigwright.workstation.plan:
-    context: "{{ __docker_context }}"
   register: __docker_plan
 """
 

@@ -24,7 +24,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify docker
   rigwright.workstation.verify:
-    context: "{{ __docker_context }}"
 """
 
 RETURN = r""" # """

@@ -22,7 +22,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan a frp client (in the role frp_client)
   rigwright.workstation.plan:
-    context: "{{ __frp_client_context }}"
   register: __frp_client_plan
 """
 

@@ -29,7 +29,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify a frp client (in the role frp_client)
   rigwright.workstation.verify:
-    context: {hostname: "{{ inventory_hostname }}"}
 """
 
 RETURN = r""" # """

@@ -22,7 +22,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan a frp server (in the role frp_server)
   rigwright.workstation.plan:
-    context: "{{ __frp_server_context }}"
   register: __frp_server_plan
 """
 

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify a frp server (in the role frp_server)
   rigwright.workstation.verify:
-    context: {}
 """
 
 RETURN = r""" # """

@@ -27,7 +27,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Gather differences from the declared sharing
   rigwright.workstation.plan:
-    context: "{{ __gpu_sharing_context }}"
   register: __gpu_sharing_plan
 """
 

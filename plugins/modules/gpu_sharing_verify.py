@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify the sharing of the GPUs
   rigwright.workstation.verify:
-    context: "{{ __gpu_sharing_context }}"
 """
 
 RETURN = r""" # """

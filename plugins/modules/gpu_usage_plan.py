@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan the sampler of GPU use
   rigwright.workstation.plan:
-    context: "{{ __gpu_usage_context }}"
   register: __gpu_usage_plan
 """
 

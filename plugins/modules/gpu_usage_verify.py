@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify the sampler of GPU use
   rigwright.workstation.verify:
-    context: "{{ __gpu_usage_context }}"
 """
 
 RETURN = r""" # """

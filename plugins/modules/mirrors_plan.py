@@ -28,7 +28,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan the mirrors
   rigwright.workstation.plan:
-    context: "{{ __mirrors_context }}"
   register: __mirrors_plan
 """
 

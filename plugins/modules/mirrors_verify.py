@@ -24,7 +24,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify the mirrors
   rigwright.workstation.verify:
-    context: "{{ __mirrors_context }}"
 """
 
 RETURN = r""" # """

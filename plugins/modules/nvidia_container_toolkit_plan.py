@@ -27,7 +27,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan the toolkit
   rigwright.workstation.plan:
-    context: "{{ __nvidia_container_toolkit_context }}"
   register: __nvidia_container_toolkit_plan
 """
 

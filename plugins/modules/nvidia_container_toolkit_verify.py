@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify the toolkit
   rigwright.workstation.verify:
-    context: "{{ __nvidia_container_toolkit_context }}"
 """
 
 RETURN = r""" # """

@@ -25,7 +25,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan the driver
   rigwright.workstation.plan:
-    context: {host_name: "{{ inventory_hostname }}"}
     refuse: false
   register: __nvidia_driver_plan
 """

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify the driver
   rigwright.workstation.verify:
-    context: {host_name: "{{ inventory_hostname }}"}
 """
 
 RETURN = r""" # """

@@ -16,6 +16,8 @@ author: The Rigwright engineers (@rigwright)
 description:
   - Takes the variables of the calling role that its C(meta/argument_specs.yml) declares, validates and converts them, and fills defaults.
     No other declaration of these options exists.
+  - Adds C(__<role>_plan_context) or else C(__<role>_context), a variable of the role with what is no option, such as names of packages
+    and units of the platform.
   - Starts C(<role>_plan) once on the host. Options with C(no_log), and options that contain one, reach it as one opaque value.
   - Refuses all problems at once, before anything changes, as M(rigwright.workstation.require) does.
   - A plan that was made with secrets, or that found some on the host, is not shown, not even with C(-vvv).
@@ -29,10 +31,16 @@ attributes:
   diff_mode:
     support: none
 options:
-  context:
-    description: What the plan needs besides the options of the role, such as names of packages and units of the platform.
-    type: dict
-    default: {}
+  roles:
+    description:
+      - Plans these roles ahead, in one module run, outside of any role. Register the result as C(__common_plans).
+      - A role that is planned later takes the plan from there, if it was made for the same request, and no task has changed the host since.
+        Otherwise it plans itself.
+      - Refuses nothing. Roles without a plan, and requests that do not fit, are left to the roles.
+      - Needs P(rigwright.workstation.report#callback), which knows of changes. Without it each role plans itself.
+    type: list
+    elements: str
+    default: []
   requirements:
     description: More requirements, as M(rigwright.workstation.require) takes them.
     type: list
@@ -47,11 +55,20 @@ options:
 EXAMPLES = r"""
 - name: Plan Samba (in the role samba)
   rigwright.workstation.plan:
-    context: "{{ __samba_context }}"
   register: __samba_plan
+
+- name: Plan roles ahead (in a playbook)
+  rigwright.workstation.plan:
+    roles: [ssh, samba]
+  register: __common_plans
 """
 
 RETURN = r"""
+plans:
+  description: The plans of O(roles), for the roles.
+  returned: with O(roles)
+  type: dict
+  sample: {}
 requirements:
   description: The problems. The rest of the plan depends on the role.
   returned: success

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan Samba
   rigwright.workstation.plan:
-    context: {packages: {server: [samba], windows: [wsdd2], macos: [avahi-daemon], hashes: [python3-samba]}}
   register: __samba_plan
 """
 

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify Samba
   rigwright.workstation.verify:
-    context: "{{ __samba_context }}"
 """
 
 RETURN = r""" # """

@@ -30,7 +30,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan sshd
   rigwright.workstation.plan:
-    context: {proof: none, packages: [openssh-server]}
   register: __ssh_plan
 """
 

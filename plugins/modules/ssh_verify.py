@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify sshd
   rigwright.workstation.verify:
-    context: "{{ __ssh_context }}"
 """
 
 RETURN = r""" # """

@@ -22,7 +22,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 - name: Validate the displays
-  rigwright.workstation.plan: {}
+  rigwright.workstation.plan:
   register: __status_plan
 """
 

@@ -22,7 +22,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 - name: Verify the displays
-  rigwright.workstation.verify: {}
+  rigwright.workstation.verify:
 """
 
 RETURN = r""" # """

@@ -24,8 +24,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify disks and logins
   rigwright.workstation.verify:
-    context:
-      cache_status: "{{ __storage_cache_status_command }}"
 """
 
 RETURN = r""" # """

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: verify
-short_description: Verify the calling role on the host by real clients, and record the findings
+short_description: Verify the calling role, or several, on the host by real clients, and record the findings
 version_added: 0.2.0
 author: The Rigwright engineers (@rigwright)
 description:
-  - Takes the variables of the calling role as M(rigwright.workstation.plan) does.
+  - Takes the variables of the calling role as M(rigwright.workstation.plan) does, and C(__<role>_verify_context) or else
+    C(__<role>_context).
   - Starts C(<role>_verify) once on the host, which uses the services of the role as their clients do, and records its findings as
     M(rigwright.workstation.finding) does.
 extends_documentation_fragment:
@@ -25,16 +26,22 @@ attributes:
   diff_mode:
     support: none
 options:
-  context:
-    description: What the module needs besides the options of the role, such as names of units of the platform.
-    type: dict
-    default: {}
+  roles:
+    description:
+      - Verifies these roles, in one module run, outside of any role. Those with the state C(absent) are left out.
+      - A role that cannot be verified is a finding that fails, C(<role>.verification), and the others are verified.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
 - name: Verify Samba (in the role samba)
   rigwright.workstation.verify:
-    context: "{{ __samba_context }}"
+
+- name: Verify roles (in a playbook)
+  rigwright.workstation.verify:
+    roles: [ssh, samba]
 """
 
 RETURN = r"""

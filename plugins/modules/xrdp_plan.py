@@ -28,7 +28,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Plan a remote desktop (in the role xrdp)
   rigwright.workstation.plan:
-    context: "{{ __xrdp_context }}"
   register: __xrdp_plan
 """
 

@@ -23,7 +23,6 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Verify a remote desktop (in the role xrdp)
   rigwright.workstation.verify:
-    context: "{{ __xrdp_context }}"
 """
 
 RETURN = r""" # """

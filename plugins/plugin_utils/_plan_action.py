@@ -12,7 +12,6 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -87,7 +86,12 @@ class RoleAction(ActionBase):
         return self._call_with(kind, role, self._task._role._role_path, task_vars, self._templar)
 
     def _call_of(self, kind: str, role: str, task_vars: Mapping[str, Any]) -> Call:
-        """Return the call for a role that is not the calling one."""
+        """Return the call for a role that is not the calling one.
+
+        :raises Invalid: a variable does not fit the argument spec.
+        """
+        if not (ROLES.parent / "plugins" / "modules" / f"{role}_{kind}.py").is_file():
+            raise AnsibleActionFail(f"this collection has no role {role} with a module {role}_{kind}")
         variables = variables_in(ROLES / role, self._loader, task_vars)
         templar = self._templar.copy_with_new_env(available_variables=variables)
         return self._call_with(kind, role, str(ROLES / role), variables, templar)
@@ -135,10 +139,6 @@ class RoleAction(ActionBase):
             else call.shown(results[call.module])
             for call in calls
         }
-
-
-def has_module(role: str, kind: str) -> bool:
-    return (Path(ROLES).parent / "plugins" / "modules" / f"{role}_{kind}.py").is_file()
 
 
 def refused(error: Invalid) -> dict[str, Any]:

@@ -46,6 +46,10 @@ class _Row(NamedTuple):
     status: str = ""
 
 
+# Tasks for all roles of a host.
+OF_ALL = {"rigwright.workstation.plan": "all roles (plan)", "rigwright.workstation.verify": "all roles (verify)"}
+
+
 def is_live(isatty: bool, environment: Mapping[str, str]) -> bool:
     """Return whether the output is a terminal on which lines can be drawn again."""
     return isatty and environment.get("TERM", "dumb") != "dumb"
@@ -61,7 +65,7 @@ def role_of(task: Any) -> str | None:
         role = node._role or role
         node = node._parent
     if role is None:
-        return None
+        return OF_ALL.get(task.action)
     return f"{short_role(role.get_name())}{' (verify)' if proves(task) else ''}"
 
 

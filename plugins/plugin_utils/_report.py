@@ -29,7 +29,9 @@ def short_role(name: str) -> str:
 
 
 def proves(task: Any) -> bool:
-    """Return whether a task of Ansible is in, or was included from, a role's tasks/verify.yml."""
+    """Return whether a task of Ansible verifies roles, or is in a role's tasks/verify.yml, or was included from it."""
+    if task.action == f"{_COLLECTION}verify":
+        return True
     node = task
     while node is not None:
         path = (node.get_path() or "").rpartition(":")[0]

@@ -37,6 +37,7 @@ PROOFS = {"smoke_test"}
 OF_STATES = ("tasks/install.yml", "tasks/configure.yml", "tasks/remove.yml")
 
 PREPARE: dict[str, Any] = {f"{COLLECTION}.prepare": None, "register": "__common_prepared"}
+VERIFY: dict[str, Any] = {f"{COLLECTION}.verify": None}
 PLATFORM_VARIABLES = {
     "ansible.builtin.include_vars": "{{ item }}",
     "loop": "{{ __common_prepared.platform_files }}",
@@ -356,23 +357,19 @@ def removal(role: Role) -> Iterator[str]:
 
 
 def verification(role: Role) -> Iterator[str]:
-    """Report a tasks/verify.yml that does not begin with Prepare, which playbooks/verify.yml needs, or records no finding.
+    """Report a tasks/verify.yml that does more than to prepare and to call the action verify.
 
-    The action verify records those of the role's module.
+    The playbooks verify all roles of a host in one module run, without this file.
     """
-    first = role.tasks.get("verify.yml", [{}])[0]
+    tasks = role.tasks.get("verify.yml", [{}])
+    first = tasks[0]
     if first | PREPARE != first:
         yield "tasks/verify.yml does not begin with Prepare: run alone, it has no facts"
-    found = [
-        task[f"{COLLECTION}.finding"] for task in role.tasks.get("verify.yml", []) if f"{COLLECTION}.finding" in task
-    ]
-    if not found and not any(f"{COLLECTION}.verify" in task for task in role.tasks.get("verify.yml", [])):
-        yield "tasks/verify.yml records no finding"
-    for arguments in found:
-        given = arguments.get("findings", [arguments])
-        for finding in given if isinstance(given, list) else []:
-            if not str(finding.get("id")).startswith(f"{role.name}."):
-                yield f"tasks/verify.yml: the finding {finding.get('id')} does not begin with {role.name}."
+    rest = [task for task in tasks[1:] if task | PLATFORM_VARIABLES != task]
+    if [{key: task[key] for key in task if key not in ("name", "register")} for task in rest] != [VERIFY]:
+        yield "tasks/verify.yml does something else than to call the action verify, without arguments"
+    if not (role.checkout / f"plugins/modules/{role.name}_verify.py").is_file():
+        yield f"plugins/modules/{role.name}_verify.py is missing"
 
 
 def registered_changes(role: Role) -> Iterator[str]:

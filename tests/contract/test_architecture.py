@@ -23,6 +23,7 @@ PAYLOAD = 195_000
 LARGE_PAYLOADS = {
     "bare_metal_plan": 230_000,
     "backup_plan": 250_000,
+    "conda_plan": 200_000,
     "cuda_plan": 235_000,
     "cuda_verify": 220_000,
     "cudnn_plan": 255_000,

@@ -29,8 +29,8 @@ CONTROLLER = "runs on the controller, as its user"
 WRITERS = {
     ROOTS: """
         _backup/cli.py:2 _backup/job.py:1 _backup/repository.py:3 _backup/state.py:2 _conda/run.py:1 _conda/venv.py:6
-        _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/lock.py:2 _core/release.py:10 _core/release_run.py:10
-        _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
+        _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/forked.py:2 _core/lock.py:2 _core/release.py:10
+        _core/release_run.py:10 _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
         _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:3
         _system/systemd_run.py:2 backup_repository.py:2 docker_rootless.py:2
@@ -59,8 +59,8 @@ WRITERS = {
 READERS = {
     ROOTS: """
         _apt/mirror_plan.py:3 _backup/config.py:1 _backup/record.py:1 _backup/repository.py:2 _backup/restic.py:4
-        _backup/state.py:1 _backup/status.py:2 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/release.py:4
-        _core/release_run.py:4 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
+        _backup/state.py:1 _backup/status.py:2 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
+        _core/release.py:4 _core/release_run.py:4 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
         _gpu/inventory.py:1 _gpu/nvml.py:1 _nvidia/cuda_repository.py:5 _nvidia/cudnn_apply.py:5 _nvidia/driver_change.py:1
         _nvidia/kept_packages.py:6 _samba/facts.py:1 _samba/user_database.py:1 _ssh/facts.py:2 _ssh/trial.py:1
         _storage/apply.py:4 _system/configured.py:2 _system/systemd.py:4 _system/systemd_run.py:1 host_facts.py:1
@@ -80,7 +80,7 @@ READERS = {
     NAMED: "_backup/cli.py:1 _dataset_cache/making.py:1 _dataset_cache/settings.py:1 _xrdp/facts.py:3",
     PRIVATE: "_backup/import_tar.py:3 _nvidia/cudnn_wheels.py:2",
     "descriptors, not paths": "_backup/placement.py:1 _dataset_cache/verify.py:1",
-    CONTROLLER: "_plan_request.py:1 _role_variables.py:2",
+    CONTROLLER: "_plan_request.py:1 _role.py:1 _role_variables.py:2",
     "names alone, for a plan; what writes works by descriptors": "_backup/restore.py:1",
     "a live system, where only root logs in": "_bare_metal/apply.py:5",
     "the address of a server, not a file": "_frp/verify.py:1",

@@ -93,8 +93,8 @@ VERIFY = """\
   ansible.builtin.include_vars: "{{ item }}"
   loop: "{{ __common_prepared.platform_files }}"
 
-- name: Record that it answers
-  rigwright.workstation.finding: {id: web.answers, status: pass, evidence: "GET /: 200", remedy: "set web_token"}
+- name: Ask it as its clients do
+  rigwright.workstation.verify:
 """
 
 REMOVE = """\
@@ -132,6 +132,7 @@ GOOD = {
     "roles/web/vars/releases.yml": "---\nsome: data\n",
     "docs/web.md": "# web\n",
     "changelogs/fragments/web.yml": "---\nminor_changes:\n  - web - new role.\n",
+    "plugins/modules/web_verify.py": "",
     "molecule/web/molecule.yml": '---\nansible: {env: {MODULE_RUNS: "4"}}\n',
     "molecule/web/tests/test_web.py": "",
 }
@@ -197,7 +198,13 @@ def test_good_role_passes(role):
             "secrets",
             "/etc/web/settings.json holds a secret",
         ),
-        ("tasks/verify.yml", "GET /: 200", "{{ web_token }}", "secrets", "Record that it answers: shows a secret"),
+        (
+            "tasks/configure.yml",
+            "nothing waits",
+            '"{{ web_token }}"',
+            "secrets",
+            "Record what is left to do: shows a secret",
+        ),
         (
             "tasks/main.yml",
             "ansible.builtin.ping:",
@@ -251,10 +258,10 @@ def test_good_role_passes(role):
         ),
         (
             "tasks/verify.yml",
-            "rigwright.workstation.finding",
-            "ansible.builtin.debug",
+            "rigwright.workstation.verify:",
+            "rigwright.workstation.verify: {roles: [web]}",
             "verification",
-            "records no finding",
+            "does something else than to call the action verify",
         ),
         ("tasks/verify.yml", "loop: ", "with_items: ", "platforms", "does not load the variables of the platform"),
         (
@@ -264,7 +271,6 @@ def test_good_role_passes(role):
             "verification",
             "does not begin with Prepare",
         ),
-        ("tasks/verify.yml", "id: web.", "id: ssh.", "verification", "ssh.answers does not begin with web."),
         ("tasks/configure.yml", "register: __web_written", "diff: true", "registered_changes", "is not registered"),
         ("tasks/main.yml", "ansible.builtin.ping", "ping", "full_names", "ping is no full name"),
         (
@@ -292,6 +298,7 @@ def test_flaw_is_found(role, path, old, new, check, message):
         ("roles/web/tasks/verify.yml", "files"),
         ("docs/web.md", "pages"),
         ("changelogs/fragments/web.yml", "pages"),
+        ("plugins/modules/web_verify.py", "verification"),
         ("molecule/web/molecule.yml", "scenario"),
         ("molecule/web/tests/test_web.py", "scenario"),
     ],

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import plan
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
 
 from harness import adhoc
 
@@ -82,9 +83,12 @@ def test_hidden_gpu_is_reported():
 
 
 def findings(**environment: str) -> dict[str, dict[str, str]]:
-    """Run the module on this machine, and return its findings by id."""
-    request = {"program": PROGRAM.read_text(), "environments": [{"name": "here", "python": PYTHON}], "timeout_s": 240}
-    answer = adhoc.ask("smoke_test", request, env=os.environ | environment)
+    """Run the module on this machine as the role does, and return its findings by id."""
+    options = options_of(str(ROOT / "roles/smoke_test"))
+    values = {"smoke_test_environments": [{"name": "here", "python": PYTHON}], "smoke_test_timeout_s": 240}
+    request, _secrets = request_of("smoke_test", options, values)
+    arguments = {"request": request, "context": {"program": PROGRAM.read_text()}}
+    answer = adhoc.ask("smoke_test_verify", arguments, env=os.environ | environment)
     assert answer.rc == 0
     return {finding["id"]: finding for finding in answer.result["findings"]}
 

@@ -13,8 +13,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import UNNAMED, parse_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import check_place, run, unsolved
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
 
 ROLE = "conda"
 PYTHON = "/opt/rigwright/python/bin/python3"
@@ -37,14 +35,14 @@ def options(request: Request) -> dict[str, t.Any]:
 class Comparison:
     """The environments that are requested, and those that are there.
 
+    :param driver: the version of CUDA that the host's driver supports.
     :raises CondaError: the request is refused.
     """
 
-    def __init__(self, request: Request, run_command: RunCommand) -> None:
+    def __init__(self, request: Request, driver: str, run_command: RunCommand) -> None:
         self.params = options(request)
         self.store = Store(self.params["root"], run_command)
         check_place(self.params, self.store)
-        driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
         self.rows = parse_request(self.params, self.store.names, driver)
 
     def unsolved(self) -> list[str]:
@@ -59,12 +57,12 @@ class Comparison:
         return run(self.rows, self.store, self.params, check_mode=True)
 
 
-def plan(request: Request, run_command: RunCommand) -> tuple[dict[str, t.Any], list[str]]:
+def plan(request: Request, driver: str, run_command: RunCommand) -> tuple[dict[str, t.Any], list[str]]:
     """Return which modules have something to do, and how the environments are. The request has ``python``: the packages of PYTHON.
 
     :raises CondaError: the request is refused.
     """
-    comparison = Comparison(request, run_command)
+    comparison = Comparison(request, driver, run_command)
     found: dict[str, t.Any] = {"changed": True, "environments": {}, "drift": []}
     warnings: list[str] = []
     if not comparison.unsolved():

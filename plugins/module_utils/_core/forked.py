@@ -59,8 +59,8 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def get_source(self, fullname: str) -> str:
         return self._sources.get(fullname, "")
 
-    def get_code(self, fullname: str) -> CodeType | None:
-        return self._compiled.get(fullname) or super().get_code(fullname)
+    def get_code(self, fullname: str) -> CodeType:
+        return self._compiled[fullname]
 
     def _read_compiled(self, path: str) -> dict[str, CodeType]:
         """Return the compiled sources, from a file below a directory of root, or make it."""
@@ -69,7 +69,8 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         with contextlib.suppress(OSError, ValueError, EOFError, TypeError), open(path, "rb") as file:
             if file.read(len(key)) == key:
                 return t.cast("dict[str, CodeType]", marshal.load(file))  # noqa: S302 - a file of root
-        compiled = {name: self.source_to_code(source, f"<{name}>") for name, source in self._sources.items()}
+        texts = {**dict.fromkeys(self._packages, ""), **self._sources}
+        compiled = {name: self.source_to_code(source, f"<{name}>") for name, source in texts.items()}
         if os.geteuid() == 0:
             os.makedirs(COMPILED, mode=0o700, exist_ok=True)
             replace_file(path, key + marshal.dumps(compiled), mode=0o600)
@@ -134,19 +135,27 @@ class _Running:
         return self._name, json.loads(lines[-1])
 
 
+class _Ending:
+    """Prints the result of a module that ends with an exception, whatever it is: the other modules go on."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if isinstance(error, _NeedsAnotherPython):
+            print(f"\n{json.dumps(ALONE)}")
+        elif error is not None and not isinstance(error, SystemExit):
+            text = "".join(traceback.format_exception(error))
+            print(f"\n{json.dumps({'failed': True, 'msg': f'{type(error).__name__}: {error}', 'exception': text})}")
+        return True
+
+
 def _serve(main: t.Callable[[], None], arguments: Mapping[str, t.Any], result: t.TextIO) -> None:
     atexit._clear()
     sys.stdout = result
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**_internal(), **arguments}}).encode()
-    try:
+    with _Ending():
         main()
-    except SystemExit:
-        pass
-    except _NeedsAnotherPython:
-        print(json.dumps(ALONE))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other modules go on
-        failure = {"failed": True, "msg": f"{type(error).__name__}: {error}", "exception": traceback.format_exc()}
-        print(f"\n{json.dumps(failure)}")
     atexit._run_exitfuncs()
     result.flush()
 

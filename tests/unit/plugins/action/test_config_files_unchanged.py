@@ -18,7 +18,7 @@ Run = Callable[..., tuple[bool, str]]
 
 @pytest.fixture(autouse=True)
 def planned() -> Any:
-    _unchanged.note_plan("ws1", "web")
+    _unchanged.note_plan("ws1", "web", "")
     yield
     _unchanged.note_change_anywhere()
 
@@ -53,7 +53,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture
 def digest(run: Run) -> str:
     found = run({})[1]
-    _unchanged.note_plan("ws1", "web")
+    _unchanged.note_plan("ws1", "web", "")
     return found
 
 
@@ -86,9 +86,15 @@ def test_order_of_units_counts(run: Run) -> None:
     assert run({}, units=units)[1] != run({}, units=units[::-1])[1]
 
 
-def test_a_secret_has_no_digest(run: Run) -> None:
-    assert run({}, files=[{"path": "/etc/web", "content": "long password\n", "secret": True}]) == (True, "")
-    assert run({}, files=[{"path": "/etc/web", "content": "short", "secret": True}]) == (True, "")
+def test_nobody_guesses_a_secret_by_its_digest(run: Run) -> None:
+    files = [{"path": "/etc/web", "content": "a password\n", "secret": True}]
+    (_, first), (_, second) = run({}, files=files), run({}, files=files)
+    assert first != second, "each has a salt"
+    _unchanged.note_plan("ws1", "web", "")
+    assert run({"web": first}, files=files) == (False, "")
+    assert run({"web": first}, files=[{**files[0], "content": "another\n"}])[0]
+    _unchanged.note_plan("ws1", "web", "")
+    assert run({"web": first}, files=[{**files[0], "secret": False}])[0]
 
 
 def test_without_a_plan_nothing_is_noted(run: Run) -> None:
@@ -114,5 +120,6 @@ def test_new_code_starts_it(run: Run, digest: str, monkeypatch: pytest.MonkeyPat
 
 def test_the_plan_of_another_role_counts_for_nothing(run: Run, digest: str) -> None:
     assert run({"web": digest}, role="mail")[0]
-    _unchanged.note_plan("ws1", "mail")
+    _unchanged.note_change("ws1")
+    _unchanged.note_plan("ws1", "mail", "")
     assert run({"web": digest})[0]

@@ -36,3 +36,60 @@ def test_it_is_for_roles_alone(run_tasks: Run) -> None:
 def test_an_unknown_argument_is_refused(run_tasks: Run, action: str) -> None:
     run = run_tasks([{f"rigwright.workstation.{action}": {"that": []}}])
     assert run.rc == 2 and "that" in run.output
+
+
+AHEAD = {"rigwright.workstation.plan": {"roles": ["status", "storage"]}, "register": "__common_plans"}
+OWN = {"ansible.builtin.include_role": {"name": "rigwright.workstation.status", "tasks_from": "plan"}}
+CHANGE = {"ansible.builtin.command": "true"}
+FACTS = {"rigwright.workstation.host_facts": None}
+
+
+def module_runs(run: Any) -> tuple[int, int]:
+    """Return how many modules ran for the plans ahead, and for the role's own."""
+    host = run.report["hosts"]["localhost"]
+    return host["outside_roles"]["module_runs"], host["roles"]["status"]["module_runs"]
+
+
+def test_plans_ahead_are_one_module_run_and_the_role_has_none(run_tasks: Run) -> None:
+    used = {
+        "ansible.builtin.assert": {"that": "__status_plan.requirements == [] and __status_plan.configured_sets == {}"}
+    }
+    run = run_tasks([AHEAD, OWN, used])
+    assert (run.rc, module_runs(run)) == (0, (1, 0)), run.output
+
+
+@pytest.mark.parametrize(
+    ("tasks", "own"),
+    [
+        pytest.param([AHEAD, CHANGE, OWN], 1, id="the host has changed"),
+        pytest.param([AHEAD, {**OWN, "vars": {"status_html": True}}], 1, id="another request"),
+        pytest.param([AHEAD, OWN, OWN], 1, id="again"),
+        pytest.param([AHEAD, CHANGE, OWN, OWN], 2, id="again after a change"),
+        pytest.param([AHEAD, CHANGE, AHEAD, OWN], 0, id="planned ahead again"),
+        pytest.param([{**AHEAD, "vars": {"status_html": "perhaps"}}, OWN], 1, id="refused ahead"),
+    ],
+)
+def test_otherwise_a_role_plans_itself(run_tasks: Run, tasks: list[dict[str, Any]], own: int) -> None:
+    run = run_tasks(tasks)
+    assert (run.rc, module_runs(run)[1]) == (0, own), run.output
+
+
+def test_a_problem_is_for_the_role_to_refuse(run_tasks: Run) -> None:
+    wrong = {"vars": {"status_console": "tty99"}}
+    run = run_tasks([{**AHEAD, **wrong}, {**OWN, **wrong}])
+    assert run.rc == 2 and "status_console" in run.output.partition("Validate the displays")[2]
+    assert module_runs(run) == (1, 0)
+
+
+def test_plans_ahead_show_no_secret(run_tasks: Run) -> None:
+    roles = {"rigwright.workstation.plan": {"roles": ["samba", "frp_server"]}, "register": "__common_plans"}
+    secret = {"samba_users": [{"name": "alice", "password": SECRET}], "frp_server_token": SECRET}
+    planned = {"ansible.builtin.assert": {"that": "__common_plans.plans | length == 2"}}
+    run = run_tasks([FACTS, {**roles, "vars": secret}, planned], "-vvvv")
+    assert run.rc == 0, run.output
+    assert SECRET not in run.output.replace("\n", "")
+
+
+def test_plans_ahead_are_registered_for_the_roles(run_tasks: Run) -> None:
+    run = run_tasks([{"rigwright.workstation.plan": {"roles": []}}])
+    assert run.rc == 2 and "register __common_plans" in run.output

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The action verify with a module that shows a secret."""
+"""The action verify: a module that shows a secret, and several roles in one module run."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,3 +51,51 @@ def test_findings_are_recorded_and_seen(verified: dict[str, Any]) -> None:
     (finding,) = verified["ansible_facts"]["rigwright_findings"]
     assert (finding["status"], finding["evidence"]) == ("fail", "token '********' is wrong")
     assert "_ansible_no_log" not in verified
+
+
+def verify(*roles: str, **variables: Any) -> list[dict[str, Any]]:
+    facts = {"rigwright.workstation.host_facts": None}
+    return [facts, {"rigwright.workstation.verify": {"roles": list(roles)}, "vars": variables}]
+
+
+def found(run: Any, role: str) -> dict[str, str]:
+    findings = run.report["hosts"]["localhost"]["findings"]
+    return {row["id"]: row["evidence"] for row in findings if row["id"].startswith(f"{role}.")}
+
+
+def test_several_roles_are_one_module_run(run_tasks: Callable[..., Any]) -> None:
+    run = run_tasks(verify("status", "storage", "samba", samba_state="absent"))
+    assert run.rc == 0, run.output
+    assert found(run, "status") and found(run, "storage")
+    assert not found(run, "samba"), "it is not there to be verified"
+    assert run.report["hosts"]["localhost"]["outside_roles"]["verify_module_runs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("role", "variables", "evidence"),
+    [
+        ("status", {"status_html": "perhaps"}, "status_html"),
+        ("conda", {"conda_prefix": "{{ nowhere }}"}, "nowhere"),
+        ("web", {}, "this collection has no role web"),
+    ],
+)
+def test_a_role_that_cannot_be_verified_is_a_finding(
+    run_tasks: Callable[..., Any], role: str, variables: dict[str, Any], evidence: str
+) -> None:
+    run = run_tasks(verify(role, "storage", **variables))
+    assert run.rc == 0, run.output
+    assert evidence in found(run, role)[f"{role}.verification"]
+    assert found(run, "storage"), "the others are verified"
+
+
+def test_a_module_that_ends_badly_is_a_finding(run_tasks: Callable[..., Any]) -> None:
+    broken = {"smoke_test_user": "nobody-of-that-name", "smoke_test_images": []}
+    run = run_tasks(verify("smoke_test", "storage", **broken))
+    assert "There is no user nobody-of-that-name" in found(run, "smoke_test")["smoke_test.verification"]
+    assert found(run, "storage")
+
+
+def test_no_secret_shows_of_several_roles(run_tasks: Callable[..., Any]) -> None:
+    run = run_tasks([*verify("frp_server", "status", frp_server_token=TOKEN)], "-vvvv")
+    assert found(run, "frp_server"), run.output
+    assert TOKEN not in run.output.replace("\n", "")

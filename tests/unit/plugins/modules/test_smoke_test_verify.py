@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module smoke_test: its result, check mode, and what it refuses."""
+"""The proof of the role smoke_test: its result, check mode, and what it refuses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.modules import smoke_test_verify
 
+from tests.unit.support.plan import run_plan
+
 Run = Callable[..., dict[str, Any]]
 
 # It ends at once, and prints no report.
@@ -18,12 +20,16 @@ ENVIRONMENT = {"name": "here", "python": "/bin/true"}
 
 
 @pytest.fixture
-def train(run_module: Run) -> Run:
+def train(run_module: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs the module as this user."""
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    monkeypatch.setattr(
+        "ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request.os.geteuid", lambda: 0
+    )
 
-    def run(**params: Any) -> dict[str, Any]:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-        return run_module(smoke_test, **{"program": "", "user": user, "environments": [ENVIRONMENT], **params})
+    def run(check: bool = False, **options: Any) -> dict[str, Any]:
+        wanted = {"user": user, "environments": [ENVIRONMENT], "images": [], **options}
+        return run_plan(run_module, smoke_test_verify, {"program": ""}, check=check, **wanted)
 
     return run
 
@@ -44,6 +50,5 @@ def test_two_environments_of_one_name_are_refused(train: Run) -> None:
     assert "environment here is listed twice" in result["msg"] and result["msg"].endswith("Nothing was run.")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses the user")
 def test_unknown_user_is_refused(train: Run) -> None:
     assert "There is no user nobody-of-that-name" in train(user="nobody-of-that-name")["msg"]

@@ -210,15 +210,16 @@ def test_lines_are_drawn_again_on_a_terminal_that_can(isatty, environment, live)
     assert is_live(isatty, environment) is live
 
 
-def node(role=None, parent=None, path="tasks/main.yml"):
+def node(role=None, parent=None, path="tasks/main.yml", action="debug"):
     named = role and SimpleNamespace(get_name=lambda: f"rigwright.workstation.{role}")
-    return SimpleNamespace(_role=named, _parent=parent, get_path=lambda: f"/roles/{path}:3")
+    return SimpleNamespace(_role=named, _parent=parent, action=action, get_path=lambda: f"/roles/{path}:3")
 
 
 @pytest.mark.parametrize(
     ("task", "role"),
     [
         (node(), None),
+        (node(action="rigwright.workstation.verify"), "all roles (verify)"),
         (node("ssh", node(None)), "ssh"),
         (node("common", node("common", node("ssh", node()))), "ssh"),
         (node("common", node()), "common"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda import verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda import compare, verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
 from ansible_collections.rigwright.workstation.plugins.modules import conda_verify
 
@@ -22,13 +22,6 @@ REQUEST: dict[str, Any] = {
     "prefix": "/opt/conda",
     "environments": [{"name": "base", "state": "present", "packages": ["conda"]}, {"name": "old", "state": "absent"}],
     "program": "echo",
-    "exclusive": False,
-    "channels": ["conda-forge"],
-    "channel_alias": "",
-    "keep": 1,
-    "index_url": "",
-    "torch_index": True,
-    "timeout": 600,
 }
 SAME: dict[str, Any] = {"added": [], "removed": [], "replaced": []}
 
@@ -89,14 +82,6 @@ def test_environments_are_used_as_nobody() -> None:
     assert calls == [(["bash", "--login", "-s", "/opt/conda/envs", "base"], "echo")]
 
 
-def test_options_of_the_module_are_complete() -> None:
-    options = verify.options(REQUEST)
-    assert options["root"] == "/opt/conda"
-    assert options["environments"][0] == {
-        **verify.UNNAMED, "channels": None, "name": "base", "state": "present", "packages": ["conda"]
-    }  # fmt: skip
-
-
 def test_a_host_without_environments_is_skipped(
     run_module: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +101,7 @@ def test_a_refused_request_is_the_evidence(
     def refuse(*_arguments: Any) -> None:
         raise CondaError("/opt/conda is a conda of its own")
 
-    monkeypatch.setattr(conda_verify, "check_place", refuse)
+    monkeypatch.setattr(compare, "check_place", refuse)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, "", ""))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     context = {"environments": [], "channel_alias": "", "program": ""}
@@ -130,7 +115,7 @@ def test_a_refused_request_is_the_evidence(
 def test_environment_that_nothing_can_solve_fails(
     run_module: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, open_path: Path
 ) -> None:
-    monkeypatch.setattr(verify, "PYTHON", str(open_path / "missing/python3"))
+    monkeypatch.setattr(compare, "PYTHON", str(open_path / "missing/python3"))
     monkeypatch.setattr(conda_verify.rattler, "is_available", lambda: False)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, "", ""))
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import facts, process
-from ansible_collections.rigwright.workstation.plugins.modules import smoke_test
+from ansible_collections.rigwright.workstation.plugins.modules import smoke_test_verify
+
+from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
 
@@ -70,7 +72,9 @@ def train(run_module: Run, host: Host) -> Run:
 
     def run(**params: Any) -> dict[str, Any]:
         me = pwd.getpwuid(os.geteuid()).pw_name
-        return run_module(smoke_test, **{"program": PROGRAM, "user": me, **params})
+        wanted = {"user": me, "environments": [], "images": [], **params}
+        program = wanted.pop("program", PROGRAM)
+        return run_plan(run_module, smoke_test_verify, {"program": program}, **wanted)
 
     return run
 
