@@ -19,7 +19,10 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned_ahead
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import (
+    is_as_planned_ahead,
+    is_watched,
+)
 
 ARGUMENTS = {
     **OF_ROLES,
@@ -58,7 +61,7 @@ class ActionModule(RoleAction):
         if REGISTERED not in (self._task.register or ()):
             raise AnsibleActionFail(f"plans of several roles are for their own tasks: register {REGISTERED}.")
         calls = []
-        for role in roles:
+        for role in roles if is_watched() else ():
             # Some have none. What is wrong with the request of a role is for its own plan to say, in its place.
             with contextlib.suppress(Invalid, AnsibleError):
                 calls.append(self._call_of("plan", role, variables))

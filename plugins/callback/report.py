@@ -246,6 +246,7 @@ class CallbackModule(CallbackBase):
             check_mode=bool(context.CLIARGS.get("check")),
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
+        _unchanged.watch(self.CALLBACK_NAME)
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()

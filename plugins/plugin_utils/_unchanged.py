@@ -18,6 +18,19 @@ KEY = secrets.token_bytes(32)
 _PLANNED: dict[str, dict[str | None, str]] = {}
 
 
+_WATCHERS: list[str] = []
+
+
+def watch(watcher: str) -> None:
+    """Say who notes plans and changes from now on."""
+    _WATCHERS.append(watcher)
+
+
+def is_watched() -> bool:
+    """Return whether anybody notes plans and changes. If not, a plan ahead is of no use."""
+    return bool(_WATCHERS)
+
+
 def note_plan(host: str, role: str | None, task: str) -> None:
     """Note a task of the action ``plan``.
 

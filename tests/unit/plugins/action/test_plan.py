@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -93,3 +94,13 @@ def test_plans_ahead_show_no_secret(run_tasks: Run) -> None:
 def test_plans_ahead_are_registered_for_the_roles(run_tasks: Run) -> None:
     run = run_tasks([{"rigwright.workstation.plan": {"roles": []}}])
     assert run.rc == 2 and "register __common_plans" in run.output
+
+
+def test_nobody_plans_ahead_where_nobody_notes_changes(plays_command: Callable[..., Any]) -> None:
+    used = {"ansible.builtin.assert": {"that": "__common_plans.plans == {} and __status_plan.requirements == []"}}
+    command = plays_command([{"hosts": "all", "gather_facts": False, "tasks": [AHEAD, OWN, used]}])
+    environment = {**command.environment, "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.minimal"}
+    done = subprocess.run(
+        command.arguments, cwd=command.folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
