@@ -47,7 +47,6 @@ PLATFORM_VARIABLES = {
 NAMED_OTHERWISE = {"xrdp": {"remote_desktop_backend"}}
 
 MAIN_LINES = 60
-MODULE_RUNS = 4
 
 _SECRET_NAME = re.compile(r"token|password|secret|key")
 _DURATION = re.compile(r"\b(seconds?|minutes?|hours?)\b|\b\d+ ?(s|min|h)\b", re.IGNORECASE)
@@ -422,16 +421,12 @@ def pages(role: Role) -> Iterator[str]:
 
 
 def scenario(role: Role) -> Iterator[str]:
-    """Report a missing molecule scenario, one without tests, or one whose MODULE_RUNS allows too many module runs."""
+    """Report a missing molecule scenario, or one without tests."""
     folder = role.checkout / "molecule" / role.name
     if not (folder / "molecule.yml").exists():
         yield f"molecule/{role.name}/molecule.yml is missing"
     if not list(folder.glob("tests/test_*.py")):
         yield f"molecule/{role.name}/tests has no test"
-    for file in folder.rglob("*.yml"):
-        for number in re.findall(r"\bMODULE_RUNS: *\W?(\d+)", file.read_text()):
-            if int(number) > MODULE_RUNS:
-                yield f"molecule/{role.name} allows {number} module runs, more than {MODULE_RUNS}"
 
 
 CHECKS: list[Callable[[Role], Iterator[str]]] = [

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.unit.support.made_up_roles import make_collection, write
 
 CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
@@ -42,6 +46,8 @@ CASES: dict[str, dict[str, Any]] = {
 VARIABLES: dict[str, Any] = {
     # Roles take the facts of LOOK.
     "__common_prepared": {"platform_files": []},
+    # The role's own has no host.
+    "__frp_client_verify_context": {"host": "{{ inventory_hostname }}"},
     "ansible_become": False,
     "frp_client_server_address": "one",
     "frp_server_state": "present",
@@ -51,7 +57,19 @@ FAIL = "- ansible.builtin.fail:\n  when: inventory_hostname == 'one' and broken 
 LOOK = """\
 - ansible.builtin.set_fact:
     cacheable: true
-    rigwright: {nvidia_gpus: "{{ gpus | default([]) }}", uid: 0}
+    rigwright: {nvidia_gpus: "{{ gpus | default([]) }}", uid: 0, managed: "{{ managed | default([]) }}"}
+"""
+# The facts of a host on which a role has failed. Only docker is set up there.
+HOST_FACTS = """\
+from ansible.module_utils.basic import AnsibleModule
+
+facts = {"rigwright": {"nvidia_gpus": [], "uid": 0, "managed": ["docker"]}}
+AnsibleModule({}, supports_check_mode=True).exit_json(ansible_facts=facts)
+"""
+# In place of a plan, modules give the proof of their role.
+PLANNED = """\
+- ansible.builtin.debug:
+    msg: "planned: {{ __common_plans.plans.values() | map(attribute='plan.findings.0.evidence') | join(', ') }}"
 """
 GUARD = """\
 - rigwright.workstation.require: {that: "{{ __frp_client_requirements_others[:1] }}"}
@@ -62,17 +80,18 @@ GUARD = """\
 @pytest.fixture
 def site(run_plays, tmp_path):
     """Run the site on two gateways and a client of the first; one of the first's roles fails."""
-    collection = tmp_path / "collections/ansible_collections/rigwright/workstation"
+    collection = make_collection(tmp_path, [*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES])
     files = {
         "common/tasks/look_at_host.yml": LOOK,
         "mirrors/tasks/main.yml": FAIL.format("mirrors"),
-        "ssh/tasks/main.yml": "[]",
+        "ssh/tasks/main.yml": PLANNED,
         "frp_server/tasks/main.yml": None,
         "frp_server/tasks/plan.yml": "[]",
         "frp_server/tasks/install.yml": FAIL.format("frp_server"),
         "frp_server/tasks/configure.yml": "[]",
         "frp_server/tasks/remove.yml": "[]",
         "frp_client/defaults/main.yml": None,
+        "frp_client/meta/argument_specs.yml": None,
         "frp_client/vars/main.yml": None,
         "frp_client/tasks/main.yml": GUARD,
     }
@@ -81,17 +100,14 @@ def site(run_plays, tmp_path):
             f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
             f"- name: Break\n  ansible.builtin.fail:\n  when: broken | default('') == '{role}'\n"
         )
-    for role in (*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES):
-        proof = f"proof of {role} for {{{{ inventory_hostname }}}}"
-        files[f"{role}/tasks/verify.yml"] = f"- ansible.builtin.debug: {{msg: '{proof}'}}\n"
     for role in DECLARED:
         files[f"{role}/meta/argument_specs.yml"] = None
     for name, text in files.items():
-        file = collection / "roles" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text if text is not None else (CHECKOUT / "roles" / name).read_text())
-    for part in ("galaxy.yml", "meta", "playbooks", "plugins"):
-        (collection / part).symlink_to(CHECKOUT / part)
+        write(collection / "roles" / name, text if text is not None else (CHECKOUT / "roles" / name).read_text())
+    modules = collection / "plugins/modules"
+    write(modules / "host_facts.py", HOST_FACTS)
+    for role in ("ssh", "cuda", "docker"):
+        shutil.copy(modules / f"{role}_verify.py", modules / f"{role}_plan.py")
     (tmp_path / "variables.yml").write_text(yaml.safe_dump(VARIABLES))
 
     def run(*options, playbook="site", cases=None):
@@ -105,14 +121,24 @@ def site(run_plays, tmp_path):
         (tmp_path / "groups.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
         plays = [{"import_playbook": f"rigwright.workstation.{playbook}"}]
         done = run_plays(plays, "-i", "groups.yml", "-e", "@variables.yml", *options, hosts=hosts)
-        return " ".join(done.output.split())
+        return replace(done, output=" ".join(done.output.split()))
 
     return run
 
 
+def proven(run, host):
+    """Return the roles that are proven on a host: by their own proof, and by nothing else."""
+    findings = run.report["hosts"][host]["findings"]
+    roles = {finding["id"].partition(".")[0] for finding in findings}
+    assert {(finding["evidence"], finding["status"]) for finding in findings} == {
+        (f"proof of {role} for {host}", "pass") for role in roles
+    }
+    return roles
+
+
 @pytest.mark.parametrize("broken", ["mirrors", "frp_server"])
 def test_the_client_of_a_gateway_that_failed_is_refused(site, broken):
-    shown = site("-e", f"broken={broken}")
+    shown = site("-e", f"broken={broken}").output
     assert REFUSED in shown
     assert "the client goes on" not in shown
 
@@ -126,16 +152,16 @@ def test_the_client_of_a_gateway_that_failed_is_refused(site, broken):
     ],
 )
 def test_otherwise_the_client_goes_on(site, options):
-    shown = site(*options)
+    shown = site(*options).output
     assert REFUSED not in shown
     assert "the client goes on" in shown
 
 
 def test_each_host_gets_the_roles_that_its_variables_ask_for(site):
-    shown = site("-e", "frp_client_server_address=gateway_no_gpu", cases=CASES)
+    run = site("-e", "frp_client_server_address=gateway_no_gpu", cases=CASES)
 
-    def named(host, before=""):
-        return set(re.findall(rf'"{before}(\w+) for {host}"', shown))
+    def named(host):
+        return set(re.findall(rf'"(\w+) for {host}"', run.output))
 
     for host in CASES:
         assert not named(f"gateway_{host}") & {*GPU_ROLES}, "gateways get no roles for GPUs"
@@ -160,32 +186,38 @@ def test_each_host_gets_the_roles_that_its_variables_ask_for(site):
     # What is applied is proven, and nothing else.
     on_workstations = {*EVERYWHERE} - {"frp_server"}
     for name in CASES:
-        proven = named(name, "proof of ")
         expected = on_workstations | gpu_roles[name] | declared[name]
-        assert proven == expected - ({"docker"} if name == "gpu_without_docker" else set())
+        assert proven(run, name) == expected - ({"docker"} if name == "gpu_without_docker" else set())
+
+
+@pytest.mark.parametrize("managed", [[], ["ssh"]], ids=["a new host", "a host with a role"])
+def test_a_host_with_roles_has_all_of_its_roles_planned_ahead(site, managed):
+    shown = site("-e", json.dumps({"managed": managed})).output
+    on_tower = "proof of ssh for tower, proof of docker for tower"
+    expected = ["proof of ssh for one", on_tower, "proof of ssh for two"] if managed else [""] * len(HOSTS)
+    assert sorted(re.findall(r'"planned: (.*?)"', shown)) == expected
 
 
 @pytest.mark.parametrize("playbook", ["gpu", "nvidia_driver_upgrade"])
 def test_the_playbooks_for_gpus_heed_it_too(site, playbook):
     cases = {"wanted": {"workstation_gpu": True}, "unwanted": {**GPU, "workstation_gpu": False}}
-    shown = site(playbook=playbook, cases=cases)
+    shown = site(playbook=playbook, cases=cases).output
     assert [name for name in cases if f"nvidia_driver for {name}" in shown] == ["wanted"]
 
 
 def test_one_of_the_gpu_roles_alone(site):
-    shown = site("-e", '{"gpus": ["0000:01:00.0"]}', "--tags", "cuda")
-    assert "cuda for tower" in shown
+    shown = site("-e", '{"gpus": ["0000:01:00.0"]}', "--tags", "cuda").output
+    assert '"cuda for tower"' in shown
     assert "cudnn for tower" not in shown
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["a run", "check mode"])
 def test_what_is_set_up_is_proven_although_a_later_role_failed(site, check):
-    # The facts of a real host name what is set up there.
-    variables = {"broken": "samba", "__site_prove_only": ["docker"], **DECLARED["samba"], **DECLARED["backup"]}
-    shown = site("-e", json.dumps(variables), *(["--check"] if check else []))
-    (recap,) = re.findall(r"tower : ok=\d+ .*?rescued=\d+", shown)
+    # A run looks at the host again when a role has failed.
+    variables = {"broken": "samba", "managed": ["docker"] if check else [], **DECLARED["samba"], **DECLARED["backup"]}
+    run = site("-e", json.dumps(variables), *(["--check"] if check else []))
+    (recap,) = re.findall(r"tower : ok=\d+ .*?rescued=\d+", run.output)
     assert ("failed=1" in recap, "rescued=1" in recap) == (True, True)
-    assert "backup for tower" not in shown
-    proven = re.findall(r"proof of (\w+) for", shown.split("PLAY [Configure firewalls]")[0])
-    assert proven == ([] if check else ["docker"])
-    assert "A role failed at `Break`" in shown
+    assert '"backup for tower"' not in run.output
+    assert proven(run, "tower") == (set() if check else {"docker"})
+    assert "A role failed at `Break`" in run.output
