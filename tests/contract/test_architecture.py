@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle, forked
 
 from harness import architecture, pages
 from harness.testing import selection
@@ -39,6 +42,8 @@ LARGE_PAYLOADS = {
     "nvidia_driver_verify": 320_000,
     "xrdp_plan": 205_000,
 }
+# Compressed bytes of the sources of all modules of a kind, which `role_modules` takes to a host with all roles.
+ALL_ROLES = 480_000
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path
@@ -145,3 +150,26 @@ def test_a_module_carries_no_more_than_it_needs() -> None:
     payloads = {module.stem: payload(module) for module in MODULES}
     assert {name: size for name, size in payloads.items() if size > LARGE_PAYLOADS.get(name, PAYLOAD)} == {}
     assert [name for name in LARGE_PAYLOADS if payloads[name] < PAYLOAD] == []
+
+
+@pytest.mark.parametrize("kind", ["plan", "verify"])
+def test_all_roles_together_carry_no_more_than_they_need(kind: str) -> None:
+    modules = [path.stem for path in MODULES if path.stem.endswith(f"_{kind}")]
+    sources = bundle.collect_all(f"{forked.MODULES}.{module}" for module in modules)
+    assert len(zlib.compress(json.dumps(sources).encode())) <= ALL_ROLES
+
+
+def test_role_modules_names_what_the_modules_import_of_ansible() -> None:
+    """Ansible copies to a host what role_modules imports itself, and nothing else of its own."""
+
+    def imported(texts: Iterable[str]) -> set[str]:
+        found = [
+            match for text in texts for match in re.findall(r"^ *from (ansible\.\S+) import (\w+)", text, re.MULTILINE)
+        ]
+        return {
+            f"{module}.{name}" if name in ("basic", "respawn", "urls", "arg_spec") else module for module, name in found
+        }
+
+    modules = [path.stem for path in MODULES if path.stem.endswith(("_plan", "_verify"))]
+    sources = bundle.collect_all(f"{forked.MODULES}.{module}" for module in modules)
+    assert imported(sources.values()) <= imported(bundle.collect_all([f"{forked.MODULES}.role_modules"]).values())
