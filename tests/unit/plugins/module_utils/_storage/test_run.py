@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted
-from ansible_collections.rigwright.workstation.plugins.modules import storage_disks, storage_verify
+from ansible_collections.rigwright.workstation.plugins.modules import storage_disks, storage_plan, storage_verify
 
 from tests.unit.support.plan import run_plan
 
@@ -42,14 +42,16 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Disk], No
     return has
 
 
+NO_CONTAINER = {"systemd-detect-virt --quiet": (1, "", "")}
+
+
 @pytest.fixture
 def storage(run_module: Run, host: Callable[[Disk], None]) -> Run:
     """Run the module on a host with one disk; it may look, and run nothing."""
 
     def start(disk: Disk = EMPTY, commands: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
         host(disk)
-        request = {"systemd-detect-virt --quiet": (1, "", ""), **(commands or {})}
-        return run_module(storage_disks, commands=request, **params)
+        return run_module(storage_disks, commands={**NO_CONTAINER, **(commands or {})}, **params)
 
     return start
 
@@ -73,6 +75,21 @@ def test_plan_reports_changes_and_makes_none(storage: Run) -> None:
         ["/data", "/data/x", "/etc/fstab"],
     )
     assert {row["id"]: row["status"] for row in result["findings"]}["storage.disks"] == "fail"
+
+
+def test_the_plan_of_the_role_is_what_the_module_does(
+    storage: Run, run_module: Run, host: Callable[[Disk], None]
+) -> None:
+    request = {"disks": [DATA], "directories": [{"path": "/data/x"}]}
+    done = storage(check=True, **request)
+    plan = run_plan(functools.partial(run_module, commands=NO_CONTAINER), storage_plan, {}, **request)
+    same = ("changes", "changed_paths", "directories", "packages", "host", "cache", "units", "requirements")
+    assert {name: plan[name] for name in same} == {name: done[name] for name in same}
+    assert (plan["changed"], plan["configured_sets"]) == (False, {})
+
+
+def test_a_removal_needs_no_plan(run_module: Run) -> None:
+    assert run_plan(run_module, storage_plan, {}, state="absent").keys() == {"changed", "warnings"}
 
 
 def test_the_proof_compares_disks_and_checks_their_use(run_module: Run, host: Callable[[Disk], None]) -> None:
