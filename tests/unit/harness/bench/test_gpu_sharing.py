@@ -196,7 +196,10 @@ def test_the_bench_without_a_gpu_measures_and_leaves_nothing(
     found = json.loads((tmp_path / "out.json").read_text())
     assert [row["case"] for row in found["summary"]] == ["alone S", "S+S", "S+S"]
     assert len(found["visits"]) == 3
-    assert all(worker["rate"] > 0 for visit in found["visits"] for worker in visit["workers"])
+    assert found["visits"][0]["workers"][0]["rate"] > 0
+    # On a busy machine a worker may have no turn in so short a window: then the window is reported as failed.
+    rates = [(worker["rate"], json.dumps(visit)) for visit in found["visits"] for worker in visit["workers"]]
+    assert all(rate or "has no rate" in visit for rate, visit in rates)
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
