@@ -14,6 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import (
     OF_ROLES,
     Call,
+    NotRun,
     RoleAction,
     refused,
 )
@@ -60,15 +61,20 @@ class ActionModule(RoleAction):
         # A name, or from ansible-core 2.21 on names with expressions.
         if REGISTERED not in (self._task.register or ()):
             raise AnsibleActionFail(f"plans of several roles are for their own tasks: register {REGISTERED}.")
-        calls = []
+        calls = {}
         for role in roles if is_watched() else ():
             # Some have none. What is wrong with the request of a role is for its own plan to say, in its place.
-            with contextlib.suppress(Invalid, AnsibleError):
-                calls.append(self._call_of("plan", role, variables))
-        results = self._start_all(calls, variables)
-        plans = {call.role: {"key": call.key, "plan": results[call.role]} for call in calls}
+            with contextlib.suppress(Invalid, AnsibleError, TypeError):
+                call = self._call_of("plan", role, variables)
+                calls[call.key] = call
+        planned: dict[str, Any] = {"changed": False, "task": self._task._uuid, "plans": {}}
+        try:
+            results = self._start_all(list(calls.values()), variables)
+        except NotRun as error:
+            return {**planned, "warnings": [f"The roles were not planned ahead, so each plans itself: {error}"]}
         is_secret = any(result.pop("_ansible_no_log", False) for result in results.values())
-        return {"changed": False, "task": self._task._uuid, "plans": plans, "_ansible_no_log": is_secret}
+        planned["plans"] = {call.role: {"key": key, "plan": results[call.role]} for key, call in calls.items()}
+        return {**planned, "_ansible_no_log": is_secret}
 
     @staticmethod
     def _planned_ahead(call: Call, variables: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,8 +11,13 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse, recorded
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import OF_ROLES, RoleAction, refused
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import (
+    OF_ROLES,
+    NotRun,
+    RoleAction,
+    refused,
+)
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid, without_secrets
 
 
 class ActionModule(RoleAction):
@@ -33,17 +38,27 @@ class ActionModule(RoleAction):
         return {**result, **recorded(_findings(result), self._task, variables)}
 
     def _verify_all(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:
-        calls, findings = [], []
+        calls, findings, warnings = [], [], []
         for role in roles:
             try:
                 call = self._call_of("verify", role, variables)
                 if call.arguments["request"].get("state") != "absent":
                     calls.append(call)
-            except (Invalid, AnsibleError) as error:
+            except (Invalid, AnsibleError, TypeError) as error:
                 findings.append(_not_verified(role, error))
-        for role, result in self._start_all(calls, variables).items():
-            findings += [_not_verified(role, result.get("msg", ""))] if result.get("failed") else _findings(result)
-        return recorded(findings, self._task, variables)
+        try:
+            results = self._start_all(calls, variables)
+        except NotRun as error:
+            return {**error.result, "failed": True, "changed": False}
+        for call in calls:
+            result = results[call.role]
+            warnings += result.get("warnings", [])
+            if result.get("failed"):
+                failed = _not_verified(call.role, result.get("msg", ""))
+                findings.append(without_secrets(failed, call.options, call.values))
+            else:
+                findings += _findings(result)
+        return {**recorded(findings, self._task, variables), "warnings": warnings}
 
 
 def _findings(result: dict[str, Any]) -> list[dict[str, str]]:

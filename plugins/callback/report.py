@@ -105,6 +105,8 @@ if TYPE_CHECKING:
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
 PROGRESS = "rigwright.workstation.progress"
 PLAN = "rigwright.workstation.plan"
+# Modules that change nothing, whatever becomes of their result.
+READERS = ("slurp", "stat", "find", "setup", "assert", "debug", "set_fact")
 PREPARE = "rigwright.workstation.prepare"
 WRITER = "rigwright.workstation.write_report"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
@@ -113,6 +115,12 @@ _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "ski
 def _role_of(task: Task) -> str | None:
     role = task._role
     return None if role is None else short_role(role.get_name())
+
+
+def _may_have_changed(task: Task) -> bool:
+    """Return whether a task says itself whether it has changed or failed, or still runs, and is none that only reads."""
+    decides = task.changed_when or task.failed_when or task.async_val
+    return bool(decides) and task.action.rpartition(".")[2] not in READERS
 
 
 def _only_writes_pages(playbook: Playbook) -> bool:
@@ -342,7 +350,7 @@ class CallbackModule(CallbackBase):
         # Tasks that the strategy plugin runs itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
         work.changed += result.is_changed()
-        if result.is_changed():
+        if result.is_changed() or (not result.is_skipped() and _may_have_changed(result.task)):
             self._note_change(result)
         elif result.task.action == PLAN:
             _unchanged.note_plan(result.host.get_name(), _role_of(result.task), result.task._uuid)

@@ -46,13 +46,13 @@ def main() -> None:
     if request["state"] == "absent":
         plan = planning.plan_absent(facts.read_installed(request, tree))
     else:
-        public, secret_files, problems = separate(request)
+        # Files with secrets are added by the filter backup_secret_files: no plan has a secret.
+        public, _files, problems = separate(request)
         # A path with a NUL cannot be looked up on the host.
         unfit = any(value_types.problems(public))
         host = facts.Host() if unfit else facts.read_host(module.run_command, public, tree, request["planned"])
         plan = planning.plan_present(public, host)
         plan.requirements = [*problems, *plan.requirements]
-        plan.files += secret_files
     exit_plan(module, "backup", **dataclasses.asdict(plan))
 
 

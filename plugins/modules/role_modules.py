@@ -40,7 +40,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-results:
+by_module:
   description: The result of each module.
   returned: always
   type: dict
@@ -53,7 +53,7 @@ import typing as t
 import zlib
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import run_all
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import Failed, run_all
 
 if t.TYPE_CHECKING:
     # Ansible copies to the host what this file names; modules of roles import it there.
@@ -71,7 +71,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     sources = json.loads(zlib.decompress(base64.b64decode(module.params["sources"])))
-    module.exit_json(changed=False, results=run_all(sources, json.loads(module.params["calls"])))
+    try:
+        results = run_all(sources, json.loads(module.params["calls"]))
+    except Failed as error:
+        module.fail_json(msg=f"The modules of the roles could not be run: {error}")
+    module.exit_json(changed=False, by_module=results)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hmac
 import json
 import zlib
@@ -58,8 +59,30 @@ class Call:
     @property
     def key(self) -> str:
         """Return what tells this call from others in this run of Ansible, and nobody what is in it."""
-        text = json.dumps([self.module, self.arguments], sort_keys=True)
+        text = _as_json([self.module, self.arguments])
         return hmac.new(KEY, text.encode(), "sha256").hexdigest()
+
+
+class NotRun(Exception):
+    """A module run has failed; ``result`` is what Ansible has of it."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__(result.get("msg") or result.get("module_stderr") or "the module has failed")
+        self.result = result
+
+
+def _as_json(value: Any) -> str:
+    """Return a value of a variable as Ansible hands it to modules: a date as text.
+
+    :raises TypeError: no module can have such a value.
+    """
+
+    def text(found: Any) -> str:
+        if isinstance(found, datetime.date):
+            return found.isoformat()
+        raise TypeError(f"{type(found).__name__} is no value for a module")
+
+    return json.dumps(value, default=text)
 
 
 class RoleAction(ActionBase):
@@ -89,12 +112,15 @@ class RoleAction(ActionBase):
         """Return the call for a role that is not the calling one.
 
         :raises Invalid: a variable does not fit the argument spec.
+        :raises TypeError: a variable has a value that no module can have.
         """
         if not (ROLES.parent / "plugins" / "modules" / f"{role}_{kind}.py").is_file():
             raise AnsibleActionFail(f"this collection has no role {role} with a module {role}_{kind}")
         variables = variables_in(ROLES / role, self._loader, task_vars)
         templar = self._templar.copy_with_new_env(available_variables=variables)
-        return self._call_with(kind, role, str(ROLES / role), variables, templar)
+        call = self._call_with(kind, role, str(ROLES / role), variables, templar)
+        _as_json(call.arguments)
+        return call
 
     def _call_with(self, kind: str, role: str, path: str, variables: Mapping[str, Any], templar: Any) -> Call:
         options = options_of(path)
@@ -106,7 +132,7 @@ class RoleAction(ActionBase):
         arguments = {
             "request": request,
             "context": {**templar.template(context), "planned": planned},
-            "secrets": json.dumps(secrets) if secrets else "",
+            "secrets": _as_json(secrets) if secrets else "",
         }
         return Call(role, f"{role}_{kind}", arguments, options, values, any(secrets.values()))
 
@@ -118,7 +144,10 @@ class RoleAction(ActionBase):
         return call.shown(result)
 
     def _start_all(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Start the modules of several roles in one module run, and return the results by role."""
+        """Start the modules of several roles in one module run, and return the results by role.
+
+        :raises NotRun: the module run itself has failed.
+        """
         if len(calls) < 2:
             return {call.role: self._start(call, task_vars) for call in calls}
         sources = collect_all(f"{MODULES}.{call.module}" for call in calls)
@@ -126,13 +155,13 @@ class RoleAction(ActionBase):
             module_name="rigwright.workstation.role_modules",
             module_args={
                 "sources": base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode(),
-                "calls": json.dumps({call.module: call.arguments for call in calls}),
+                "calls": _as_json({call.module: call.arguments for call in calls}),
             },
             task_vars=task_vars,
         )
         if done.get("failed") or done.get("unreachable"):
-            raise AnsibleActionFail(str(done.get("msg", "")), result=done)
-        results = done["results"]
+            raise NotRun(done)
+        results = done["by_module"]
         return {
             call.role: self._start(call, task_vars)
             if results[call.module] == ALONE

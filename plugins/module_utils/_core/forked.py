@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import hashlib
 import importlib
 import importlib.abc
@@ -37,6 +38,10 @@ AT_ONCE = 4
 ALONE = {"alone": True}
 
 
+class Failed(Exception):
+    """No module could be run."""
+
+
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Imports modules from their sources, which came with the request, as they were compiled by an earlier run of the same request."""
 
@@ -60,20 +65,28 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._sources.get(fullname, "")
 
     def get_code(self, fullname: str) -> CodeType:
-        return self._compiled[fullname]
+        found = self._compiled.get(fullname)
+        # Not compiled: its error, for the modules that import it.
+        return self.source_to_code(self.get_source(fullname), f"<{fullname}>") if found is None else found
 
     def _read_compiled(self, path: str) -> dict[str, CodeType]:
         """Return the compiled sources, from a file below a directory of root, or make it."""
         text = json.dumps(self._sources, sort_keys=True).encode()
         key = importlib.util.MAGIC_NUMBER + hashlib.sha256(text).digest()
-        with contextlib.suppress(OSError, ValueError, EOFError, TypeError), open(path, "rb") as file:
-            if file.read(len(key)) == key:
-                return t.cast("dict[str, CodeType]", marshal.load(file))  # noqa: S302 - a file of root
         texts = {**dict.fromkeys(self._packages, ""), **self._sources}
-        compiled = {name: self.source_to_code(source, f"<{name}>") for name, source in texts.items()}
+        with contextlib.suppress(OSError, ValueError, EOFError, TypeError), open(path, "rb") as file:
+            found = marshal.load(file) if file.read(len(key)) == key else None  # noqa: S302 - a file of root
+            if isinstance(found, dict) and found.keys() == texts.keys():
+                return found
+        compiled: dict[str, CodeType] = {}
+        for name, source in texts.items():
+            with contextlib.suppress(SyntaxError):
+                compiled[name] = self.source_to_code(source, f"<{name}>")
         if os.geteuid() == 0:
-            os.makedirs(COMPILED, mode=0o700, exist_ok=True)
-            replace_file(path, key + marshal.dumps(compiled), mode=0o600)
+            # Without the file, as when /run is full, the next run compiles again.
+            with contextlib.suppress(OSError):
+                os.makedirs(COMPILED, mode=0o700, exist_ok=True)
+                replace_file(path, key + marshal.dumps(compiled), mode=0o600)
         return compiled
 
 
@@ -85,20 +98,39 @@ def _parents(name: str) -> Iterator[str]:
 def run_all(sources: Mapping[str, str], calls: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     """Run each module of *calls* with its arguments, some at the same time, and return the results.
 
+    All happens in a process of its own: that of Mitogen goes on, and is to know nothing of these modules.
+
     :param sources: those of the modules and of what they import, by full name.
+    :raises Failed: none could be run.
     """
+    outcome = _Process("role_modules", lambda: print(json.dumps({"by_module": _run_each(sources, calls)}))).result()
+    if "by_module" not in outcome:
+        raise Failed(outcome["msg"])
+    return t.cast("dict[str, dict[str, t.Any]]", outcome["by_module"])
+
+
+def _run_each(sources: Mapping[str, str], calls: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     # What starts a module again with another Python knows this one only.
     respawn.respawn_module = _need_another_python
-    finder = Sources(sources, next(iter(calls), "").rpartition("_")[2])
-    sys.meta_path.insert(0, finder)
-    entries = {name: importlib.import_module(f"{MODULES}.{name}").main for name in calls}
-    running: list[_Running] = []
+    sys.meta_path.insert(0, Sources(sources, next(iter(calls), "").rpartition("_")[2]))
     results: dict[str, dict[str, t.Any]] = {}
-    for name, entry in entries.items():
-        if len(running) == AT_ONCE:
-            results.update([running.pop(0).result()])
-        running.append(_Running(name, entry, calls[name]))
-    results.update(each.result() for each in running)
+    running: list[tuple[str, _Process]] = []
+
+    def finish(count: int) -> None:
+        while len(running) > count:
+            name, process = running.pop(0)
+            results[name] = process.result()
+
+    for name, arguments in calls.items():
+        imported = _Guard()
+        with imported:
+            main = importlib.import_module(f"{MODULES}.{name}").main
+        if imported.failure:
+            results[name] = imported.failure
+            continue
+        finish(AT_ONCE - 1)
+        running.append((name, _Process(name, functools.partial(_serve, name, main, arguments))))
+    finish(0)
     return {name: results[name] for name in calls}
 
 
@@ -110,54 +142,66 @@ def _need_another_python(_interpreter: str) -> t.NoReturn:
     raise _NeedsAnotherPython
 
 
-class _Running:
-    """A module in a process of its own."""
+class _Guard:
+    """Turns the exception that ends a module into its result, whatever it is: the other modules go on."""
 
-    def __init__(self, name: str, main: t.Callable[[], None], arguments: Mapping[str, t.Any]) -> None:
-        self._name = name
-        # Not a pipe: a process that a module leaves behind would keep it open.
-        self._result = open(os.memfd_create(name), "w+", encoding="utf-8")  # noqa: SIM115
-        self._process = os.fork()
-        if self._process == 0:
-            try:
-                _serve(main, arguments, self._result)
-            finally:
-                os._exit(0)
-
-    def result(self) -> tuple[str, dict[str, t.Any]]:
-        """Wait for the end, and return the name and the result of the module."""
-        _, status = os.waitpid(self._process, 0)
-        with self._result as file:
-            file.seek(0)
-            lines = file.read().splitlines()
-        if not lines:
-            return self._name, {"failed": True, "msg": f"the module ended without a result (status {status})"}
-        return self._name, json.loads(lines[-1])
-
-
-class _Ending:
-    """Prints the result of a module that ends with an exception, whatever it is: the other modules go on."""
+    def __init__(self) -> None:
+        self.failure: dict[str, t.Any] = {}
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         if isinstance(error, _NeedsAnotherPython):
-            print(f"\n{json.dumps(ALONE)}")
+            self.failure = ALONE
         elif error is not None and not isinstance(error, SystemExit):
             text = "".join(traceback.format_exception(error))
-            print(f"\n{json.dumps({'failed': True, 'msg': f'{type(error).__name__}: {error}', 'exception': text})}")
+            self.failure = {"failed": True, "msg": f"{type(error).__name__}: {error}", "exception": text}
         return True
 
 
-def _serve(main: t.Callable[[], None], arguments: Mapping[str, t.Any], result: t.TextIO) -> None:
-    atexit._clear()
-    sys.stdout = result
-    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**_internal(), **arguments}}).encode()
-    with _Ending():
-        main()
-    atexit._run_exitfuncs()
-    result.flush()
+class _Process:
+    """A process of its own, whose result is the last line of JSON that it prints."""
+
+    def __init__(self, name: str, main: t.Callable[[], None]) -> None:
+        # Not a pipe: a process that a module leaves behind would keep it open.
+        self._printed = open(os.memfd_create(name), "w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._process = os.fork()
+        if self._process == 0:
+            try:
+                self._run(main)
+            finally:
+                os._exit(0)
+
+    def _run(self, main: t.Callable[[], None]) -> None:
+        atexit._clear()
+        sys.stdout = self._printed
+        ended = _Guard()
+        with ended:
+            main()
+        if ended.failure:
+            print(f"\n{json.dumps(ended.failure)}")
+        atexit._run_exitfuncs()
+        self._printed.flush()
+
+    def result(self) -> dict[str, t.Any]:
+        """Wait for the end, and return the result."""
+        _, status = os.waitpid(self._process, 0)
+        with self._printed as file:
+            file.seek(0)
+            lines = file.read().splitlines()
+        for line in reversed(lines):
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    return found
+        return {"failed": True, "msg": f"the module ended without a result (status {status})"}
+
+
+def _serve(name: str, main: t.Callable[[], None], arguments: Mapping[str, t.Any]) -> None:
+    given = {**_internal(), "_ansible_module_name": f"rigwright.workstation.{name}", **arguments}
+    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode()
+    main()
 
 
 def _internal() -> dict[str, t.Any]:

@@ -4,8 +4,8 @@
 
 """Note the state in which ``config_files`` left a set, so that a plan knows that the same request has nothing to change.
 
-A note has the digest of the request, and the state of all that the set consists of. It is gone after a reboot. A request with a secret has
-no digest, since a reader of the plan could guess the secret by it.
+A note has the digest of the request, and the state of all that the set consists of. It is gone after a reboot. The digest
+of a request with a secret has a salt and takes long to compute, since a reader of the plan could guess the secret by it.
 """
 
 from __future__ import annotations

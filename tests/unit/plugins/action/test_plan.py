@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -68,6 +69,7 @@ def test_plans_ahead_are_one_module_run_and_the_role_has_none(run_tasks: Run) ->
         pytest.param([AHEAD, CHANGE, OWN, OWN], 2, id="again after a change"),
         pytest.param([AHEAD, CHANGE, AHEAD, OWN], 0, id="planned ahead again"),
         pytest.param([{**AHEAD, "vars": {"status_html": "perhaps"}}, OWN], 1, id="refused ahead"),
+        pytest.param([AHEAD, {**CHANGE, "changed_when": False}, OWN], 1, id="a task decides what a change is"),
     ],
 )
 def test_otherwise_a_role_plans_itself(run_tasks: Run, tasks: list[dict[str, Any]], own: int) -> None:
@@ -104,3 +106,25 @@ def test_nobody_plans_ahead_where_nobody_notes_changes(plays_command: Callable[.
         command.arguments, cwd=command.folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("environment", [{"RELEASED": datetime.date(2026, 1, 1)}, {"A": "x", 1: "y"}, {"A": {1, 2}}])
+def test_odd_values_are_for_their_own_role(run_tasks: Run, environment: dict[Any, Any]) -> None:
+    """YAML has dates, numbers as keys, and sets."""
+    variables = {"storage_environment": environment}
+    proof = {"rigwright.workstation.verify": {"roles": ["status", "storage"]}}
+    run = run_tasks([{**AHEAD, "vars": variables}, OWN, {**proof, "vars": variables}])
+    assert (run.rc, module_runs(run)) == (0, (1, 0)), run.output
+    assert any(row["id"].startswith("status.") for row in run.report["hosts"]["localhost"]["findings"])
+
+
+def test_a_batch_that_fails_leaves_planning_to_the_roles(run_tasks: Run) -> None:
+    run = run_tasks([{**AHEAD, "vars": {"ansible_python_interpreter": "/bin/false"}}, OWN])
+    assert (run.rc, module_runs(run)) == (0, (1, 1)), run.output
+    assert "The roles were not planned ahead, so each plans itself" in run.output
+
+
+def test_a_batch_that_fails_fails_the_verification_with_its_reason(run_tasks: Run) -> None:
+    proof = {"rigwright.workstation.verify": {"roles": ["status", "storage"]}}
+    run = run_tasks([{**proof, "vars": {"ansible_python_interpreter": "/nowhere/python3"}}])
+    assert run.rc == 2 and "/nowhere/python3" in run.output

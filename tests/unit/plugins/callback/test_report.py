@@ -238,13 +238,18 @@ def callback():
     _unchanged.note_change_anywhere()
 
 
-def result(action="x", host="ws1", changed=False, delegate_to=None):
+def result(action="x", host="ws1", changed=False, skipped=False, **options):
     role = SimpleNamespace(get_name=lambda: "rigwright.workstation.web")
+    plain = {"delegate_to": None, "changed_when": [], "failed_when": [], "async_val": 0}
     task = SimpleNamespace(
-        action=action, _role=role, _uuid="1", delegate_to=delegate_to, get_name=lambda **_options: "x"
+        action=action, _role=role, _uuid="1", get_name=lambda **_options: "x", **{**plain, **options}
     )
     return SimpleNamespace(
-        task=task, host=SimpleNamespace(get_name=lambda: host), result={}, is_changed=lambda: changed
+        task=task,
+        host=SimpleNamespace(get_name=lambda: host),
+        result={},
+        is_changed=lambda: changed,
+        is_skipped=lambda: skipped,
     )
 
 
@@ -259,6 +264,11 @@ def result(action="x", host="ws1", changed=False, delegate_to=None):
         ("failed", result(), False),
         ("unreachable", result(), False),
         ("retry", result(), False),
+        ("ok", result(changed_when=["false"]), False),
+        ("ok", result(failed_when=["false"]), False),
+        ("ok", result(async_val=30), False),
+        ("ok", result("ansible.builtin.slurp", failed_when=["false"], delegate_to="ws2"), True),
+        ("skipped", result(skipped=True, changed_when=["false"]), True),
     ],
 )
 def test_change_since_a_plan_is_known(callback, event, later, as_planned):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.filter import backup_secret_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint, public
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
     RepositoryRecord,
@@ -83,14 +84,21 @@ def test_a_value_that_does_not_fit_is_refused_and_not_looked_up(host: Callable[.
         assert [row["problem"].rpartition(" not ")[1] for row in found["requirements"]] == [" not "]
 
 
-def test_secrets_are_only_in_secret_files(host: Callable[..., dict[str, Any]]) -> None:
-    job = {"name": "home", "paths": ["/"], "pre": [{"command": ["mysql", "-phunter2"], "user": "nobody"}]}
-    found = host(jobs=[job])
-    secret = {row["path"]: row["content"] for row in found["files"] if row.get("secret")}
+JOB = {"name": "home", "paths": ["/"], "pre": [{"command": ["mysql", "-phunter2"], "user": "nobody"}]}
+
+
+def test_no_plan_has_a_secret(host: Callable[..., dict[str, Any]]) -> None:
+    text = json.dumps(host(jobs=[JOB]))
+    assert PASSWORD not in text and "hunter2" not in text
+
+
+def test_secrets_are_in_secret_files() -> None:
+    repositories = [{"name": "disk", "url": "/srv", "password": PASSWORD}]
+    files = backup_secret_files.secret_files(repositories, [JOB])
+    assert all(row["secret"] for row in files)
+    secret = {row["path"]: row["content"] for row in files}
     assert secret["/etc/rigwright/backup/disk.password"] == f"{PASSWORD}\n"
     assert {*secret} == {f"/etc/rigwright/backup/{name}" for name in ("disk.address", "disk.password", "commands.json")}
-    found["files"] = [row for row in found["files"] if row["path"] not in secret]
-    assert PASSWORD not in json.dumps(found) and "hunter2" not in json.dumps(found)
 
 
 def test_problems_of_secrets_are_refused_with_the_others(host: Callable[..., dict[str, Any]]) -> None:
