@@ -39,6 +39,7 @@ _value:
   elements: dict
 """
 
+import json
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.request import separate
@@ -48,7 +49,8 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import
 
 def secret_files(repositories: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     options = options_of(str(ROLES / "backup"))
-    values = {"backup_repositories": repositories, "backup_jobs": jobs}
+    # Ansible's lazy containers in them cannot be copied by the validator.
+    values = json.loads(json.dumps({"backup_repositories": repositories, "backup_jobs": jobs}, default=str))
     request, secrets = request_of("backup", options, values)
     return separate({**request, **secrets}).files
 

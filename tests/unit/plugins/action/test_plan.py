@@ -124,7 +124,7 @@ def test_a_batch_that_fails_leaves_planning_to_the_roles(run_tasks: Run) -> None
     assert "The roles were not planned ahead, so each plans itself" in run.output
 
 
-def test_a_batch_that_fails_fails_the_verification_with_its_reason(run_tasks: Run) -> None:
+def test_a_batch_that_fails_names_its_reason(run_tasks: Run) -> None:
     proof = {"rigwright.workstation.verify": {"roles": ["status", "storage"]}}
     run = run_tasks([{**proof, "vars": {"ansible_python_interpreter": "/nowhere/python3"}}])
     assert run.rc == 2 and "/nowhere/python3" in run.output

@@ -240,7 +240,7 @@ def callback():
 
 def result(action="x", host="ws1", changed=False, skipped=False, **options):
     role = SimpleNamespace(get_name=lambda: "rigwright.workstation.web")
-    plain = {"delegate_to": None, "changed_when": [], "failed_when": [], "async_val": 0}
+    plain: dict[str, object] = {"delegate_to": None, "changed_when": [], "failed_when": [], "async_val": 0}
     task = SimpleNamespace(
         action=action, _role=role, _uuid="1", get_name=lambda **_options: "x", **{**plain, **options}
     )

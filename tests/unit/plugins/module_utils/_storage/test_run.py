@@ -80,7 +80,7 @@ def test_plan_reports_changes_and_makes_none(storage: Run) -> None:
 def test_the_plan_of_the_role_is_what_the_module_does(
     storage: Run, run_module: Run, host: Callable[[Disk], None]
 ) -> None:
-    request = {"disks": [DATA], "directories": [{"path": "/data/x"}]}
+    request: dict[str, Any] = {"disks": [DATA], "directories": [{"path": "/data/x"}]}
     done = storage(check=True, **request)
     plan = run_plan(functools.partial(run_module, commands=NO_CONTAINER), storage_plan, {}, **request)
     same = ("changes", "changed_paths", "directories", "packages", "host", "cache", "units", "requirements")
