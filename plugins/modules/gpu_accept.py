@@ -95,8 +95,6 @@ options:
     type: path
     default: /var/lib/rigwright_gpu_accept
 seealso:
-  - plugin: rigwright.workstation.smoke_test
-    plugin_type: role
   - name: NVIDIA DCGM diagnostics
     description: Another test, with floors by model.
     link: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html
