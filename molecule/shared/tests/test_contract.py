@@ -91,18 +91,21 @@ def announced_changes(
 @pytest.mark.of_states
 @pytest.mark.both_releases
 def test_the_second_run_changes_and_restarts_nothing(life: Life, targets: list[Machine], scenario: str) -> None:
-    # The role's own tests may have left something to do, once.
-    for _run in range(2):
+    def module_runs(run: Any) -> int:
+        return max(run.hosts[target.host.name]["roles"][scenario]["module_runs"] for target in targets)
+
+    # The role's own tests may have left something to do, once. After it, or after a restart by hand, a run notes the state.
+    for _run in range(3):
         before = [(fingerprint.of(target), fingerprint.service_starts(target)) for target in targets]
         second = life.run("present")
-        if set(second.changed().values()) == {0}:
+        if set(second.changed().values()) == {0} and module_runs(second) <= MODULE_RUNS:
             break
 
     assert set(second.changed().values()) == {0}
     for target, (state, starts) in zip(targets, before, strict=True):
         assert fingerprint.difference(state, fingerprint.of(target)) == []
         assert fingerprint.service_starts(target) == starts
-        assert second.hosts[target.host.name]["roles"][scenario]["module_runs"] <= MODULE_RUNS
+    assert module_runs(second) <= MODULE_RUNS
 
 
 @pytest.mark.of_states
