@@ -50,11 +50,11 @@ class ActionModule(RoleAction):
         plan = self._planned_ahead(call, variables) or self._start(call, variables)
         requirements = [*plan.get("requirements", []), *arguments["requirements"]]
         message = refusal(requirements) if arguments["refuse"] else ""
-        # A module may fail by what is refused here.
-        if plan.get("failed") and not message:
-            return plan
+        # First: a module may fail by what is refused here.
         if message:
             return {"failed": True, "changed": False, "msg": message}
+        if plan.get("failed"):
+            return plan
         return {**plan, "requirements": requirements}
 
     def _plan_ahead(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,12 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import refused
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid, options_of, request_of
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
+    Invalid,
+    options_of,
+    request_of,
+    values_of,
+)
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import SHARED, platform_files
 
@@ -82,9 +87,7 @@ class ActionModule(ActionBase):
         :raises Invalid: one does not fit its declaration.
         """
         options = options_of(str(SHARED), "look_at_host")
-        request_of(
-            "common", options, {name: self._templar.template(variables[name]) for name in options if name in variables}
-        )
+        request_of("common", options, values_of(options, variables, self._templar))
 
     @staticmethod
     def _is_prepared(variables: Mapping[str, Any]) -> bool:

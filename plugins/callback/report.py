@@ -353,7 +353,7 @@ class CallbackModule(CallbackBase):
         if result.is_changed() or (not result.is_skipped() and _may_have_changed(result.task)):
             self._note_change(result)
         elif result.task.action == PLAN:
-            _unchanged.note_plan(result.host.get_name(), _role_of(result.task), result.task._uuid)
+            _unchanged.note_plan(host, _role_of(result.task), result.task._uuid)
 
     def _note_change(self, result: CallbackTaskResult) -> None:
         # A delegated task has changed another host.

@@ -24,6 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
     Options,
     options_of,
     request_of,
+    values_of,
     without_secrets,
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
@@ -124,8 +125,7 @@ class RoleAction(ActionBase):
 
     def _call_with(self, kind: str, role: str, path: str, variables: Mapping[str, Any], templar: Any) -> Call:
         options = options_of(path)
-        # Each variable by itself: one that cannot be templated is then named in the error.
-        values = {name: templar.template(variables[name]) for name in options if name in variables}
+        values = values_of(options, variables, templar)
         request, secrets = request_of(role, options, values)
         context = variables.get(f"__{role}_{kind}_context", variables.get(f"__{role}_context", {}))
         planned = templar.template(variables.get("__common_planned", {})) if self._task.check_mode else {}

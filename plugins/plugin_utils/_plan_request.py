@@ -37,6 +37,11 @@ def options_of(role_path: str, entry_point: str = "main") -> Options:
     return options
 
 
+def values_of(options: Options, variables: Mapping[str, Any], templar: Any) -> dict[str, Any]:
+    """Return the values of options, each templated by itself: one that cannot be is then named in the error."""
+    return {name: templar.template(variables[name]) for name in options if name in variables}
+
+
 def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the request and its secrets, both by the names of the options without the prefix of the role.
 
