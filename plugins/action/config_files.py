@@ -205,6 +205,10 @@ class ActionModule(ActionBase):
 
     def _template(self, name: str, task_vars: dict[str, t.Any]) -> str:
         lookup = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
-        variables = {**task_vars, "ansible_search_path": self._task.get_search_path()}
-        (text,) = lookup.run([self._find_needle("templates", name)], variables=variables)
+        (text,) = lookup.run(
+            [self._find_needle("templates", name)],
+            variables={"ansible_search_path": self._task.get_search_path()},
+            # Those of `variables` would be copied for each file, to the depth.
+            template_vars=task_vars,
+        )
         return str(text)

@@ -82,7 +82,7 @@ from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
-from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_files, _unchanged
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _preload, _report_files, _unchanged
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
@@ -255,6 +255,7 @@ class CallbackModule(CallbackBase):
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         _unchanged.watch(self.CALLBACK_NAME)
+        _preload.preload()
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()

@@ -93,9 +93,12 @@ class LookupModule(LookupBase):
         if choice == "ignore":
             return []
         names = set(variables) - set_by_tasks(variables)
-        found = requirements(ROLES, names)
-        theirs = (names & of_the_host(variables)) | of_plays(names)
-        others = [name for name, (_role, nearest) in unknown(ROLES, theirs).items() if not nearest]
+        suspects = unknown(ROLES, names)
+        if not suspects:
+            return []
+        found = requirements(ROLES, suspects)
+        theirs = (suspects.keys() & of_the_host(variables)) | of_plays(suspects)
+        others = [name for name in sorted(theirs) if not suspects[name][1]]
         if others:
             Display().warning(
                 f"No role of rigwright.workstation has {', '.join(others)}, though the names begin like those of its variables."

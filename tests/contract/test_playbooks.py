@@ -20,6 +20,11 @@ def test_playbook_that_only_measures_uses_no_role(name: str) -> None:
     assert re.findall(r"^\s*(?:- )?(?:roles|ansible\.builtin\.(?:include|import)_role):", text, re.MULTILINE) == []
 
 
+def test_no_play_has_files_of_variables() -> None:
+    """Ansible reads them again for each task and host: a third of the controller's work (docs/performance.md)."""
+    assert [path.name for path in (CHECKOUT / "playbooks").glob("*.yml") if "vars_files:" in path.read_text()] == []
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_threat_model_has_a_row_for_each_role(role: str) -> None:
     rows = [

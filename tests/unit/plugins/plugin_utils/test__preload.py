@@ -1,0 +1,35 @@
+"""Plugins are loaded before Ansible forks workers."""
+
+import subprocess
+import sys
+
+from harness.sandbox.lab import ROOT
+
+PRELOAD = """
+import sys
+from ansible import constants
+from ansible.plugins import loader
+loader.init_plugin_loader([sys.argv[2]])
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._preload import preload
+constants.DEFAULT_TRANSPORT = sys.argv[1]
+preload()
+print(*sys.modules, sep="\\n")
+"""
+
+
+def preloaded(transport: str) -> set[str]:
+    found = subprocess.run(
+        [sys.executable, "-c", PRELOAD, transport, ROOT / "collections"], capture_output=True, text=True, check=True
+    )
+    return set(found.stdout.splitlines())
+
+
+def test_filters_and_the_connection_are_loaded() -> None:
+    filters = {path.stem for path in (ROOT / "plugins/filter").glob("*.py")}
+    modules = preloaded("ssh")
+    assert {f"ansible_collections.rigwright.workstation.plugins.filter.{name}" for name in filters} <= modules
+    assert "ansible.plugins.connection.ssh" in modules
+
+
+def test_an_unknown_connection_is_left_to_its_task() -> None:
+    assert "ansible.plugins.become.sudo" in preloaded("none.such.connection")
