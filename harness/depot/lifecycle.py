@@ -1,6 +1,6 @@
 """The depot: one container that serves what roles download, so that tests run the roles' real download code without the internet.
 
-It has a package cache (apt-cacher-ng) and an HTTP server laid out as the upstream sites are (`files/server.py`). Programs
+It has a package cache (squid) and an HTTP server laid out as the upstream sites are (`files/server.py`). Programs
 written in Go are built from committed wrappers (`files/frp/<version>/go.mod`, go.sum) unless the official release can be had.
 """
 
@@ -44,7 +44,7 @@ REQUESTS = STATE / "log" / "requests.jsonl"
 FRP = "fatedier/frp/releases/download"
 RELEASES = ROOT / "roles" / "common" / "vars" / "main" / "releases.yml"
 BASE_IMAGE = "debian12"
-INSTALL = "apt-get install --yes --no-install-recommends apt-cacher-ng && apt-get clean"
+INSTALL = "apt-get install --yes --no-install-recommends squid && apt-get clean"
 
 
 # --- What it serves ---
@@ -205,7 +205,7 @@ def reference() -> str:
 
 
 def ensure_image(client: docker.DockerClient) -> str:
-    """Make the depot's image where it is missing: the base image and apt-cacher-ng."""
+    """Make the depot's image where it is missing: the base image and squid."""
     wanted = reference()
     try:
         client.images.get(wanted)
@@ -237,7 +237,7 @@ def up(client: docker.DockerClient) -> None:
         image = ensure_image(client)
     source = images.archive()
     version = hashlib.sha256(image.encode())
-    for path in sorted(FILES.glob("*.*")) + sorted(FILES.glob("apt-cacher-ng/*")):
+    for path in sorted(FILES.glob("*.*")):
         version.update(path.read_bytes())
     label = f"{version.hexdigest()[:12]} {source.main} {source.security}"
     for container in engine.containers(client, "rigwright.depot"):
@@ -259,7 +259,7 @@ def up(client: docker.DockerClient) -> None:
                 str(FILES): {"bind": "/srv/depot", "mode": "ro"},
                 str(WWW): {"bind": "/srv/www", "mode": "ro"},
                 str(REQUESTS.parent): {"bind": "/srv/log", "mode": "rw"},
-                str(STATE / "apt"): {"bind": "/var/cache/apt-cacher-ng", "mode": "rw"},
+                str(STATE / "apt"): {"bind": "/var/cache/squid", "mode": "rw"},
             },
         )
         client.networks.get(NETWORK).connect(container, ipv4_address=str(DEPOT))

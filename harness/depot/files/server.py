@@ -22,18 +22,18 @@ from pathlib import Path
 
 FILES = "/srv/www"
 LOG = Path("/srv/log/requests.jsonl")
-CACHE = "http://127.0.0.1:3142/"
+# An archive that is reached by https is not cached.
+CACHED = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "http://127.0.0.1:3142"}))
 ARCHIVES = {"/debian/": os.environ["DEBIAN_MAIN"], "/debian-security/": os.environ["DEBIAN_SECURITY"]}
 STALE = "/stale"
 STALE_BY = timedelta(days=30)
 
 
 def upstream(path: str) -> str | None:
-    """Return the address in the package cache of what this path names, or None when it is not in an archive."""
+    """Return the address in an archive that this path stands for, or None when it is in no archive."""
     for prefix, base in ARCHIVES.items():
         if path.startswith(prefix):
-            scheme, rest = base.split("://")
-            return CACHE + ("HTTPS///" if scheme == "https" else "") + f"{rest}/{path.removeprefix(prefix)}"
+            return f"{base}/{path.removeprefix(prefix)}"
     return None
 
 
@@ -74,7 +74,7 @@ class Handler(SimpleHTTPRequestHandler):
         stale = self.path.startswith(STALE) and self.path.endswith("Release")
         request = urllib.request.Request(address, headers={} if stale else conditions)  # noqa: S310
         try:
-            answer = urllib.request.urlopen(request, timeout=120)  # noqa: S310
+            answer = CACHED.open(request, timeout=120)
         except urllib.error.HTTPError as error:
             self.send_response(error.code)
             self.send_header("Content-Length", "0")
