@@ -244,7 +244,7 @@ def up(client: docker.DockerClient) -> None:
         if container.status == "running" and container.labels.get("rigwright.depot") == label:
             return
         container.remove(force=True, v=True)
-    for folder in (WWW, REQUESTS.parent, STATE / "apt"):
+    for folder in (WWW, REQUESTS.parent, STATE / "squid"):
         folder.mkdir(parents=True, exist_ok=True)
     with step("start the depot"):
         container = client.containers.create(
@@ -259,7 +259,7 @@ def up(client: docker.DockerClient) -> None:
                 str(FILES): {"bind": "/srv/depot", "mode": "ro"},
                 str(WWW): {"bind": "/srv/www", "mode": "ro"},
                 str(REQUESTS.parent): {"bind": "/srv/log", "mode": "rw"},
-                str(STATE / "apt"): {"bind": "/var/cache/squid", "mode": "rw"},
+                str(STATE / "squid"): {"bind": "/var/cache/squid", "mode": "rw"},
             },
         )
         client.networks.get(NETWORK).connect(container, ipv4_address=str(DEPOT))

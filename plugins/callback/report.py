@@ -79,6 +79,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ansible import __version__ as ansible_version
 from ansible import constants as C
 from ansible import context
+from ansible.playbook.role_include import IncludeRole
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
@@ -115,6 +116,11 @@ _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "ski
 def _role_of(task: Task) -> str | None:
     role = task._role
     return None if role is None else short_role(role.get_name())
+
+
+def _name_of(task: Task) -> str:
+    # An included role takes no argument: its condition may be what failed.
+    return task.get_name() if isinstance(task, IncludeRole) else task.get_name(include_role_fqcn=False)
 
 
 def _may_have_changed(task: Task) -> bool:
@@ -255,7 +261,6 @@ class CallbackModule(CallbackBase):
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         _unchanged.watch(self.CALLBACK_NAME)
-        _preload.preload()
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()
@@ -276,6 +281,7 @@ class CallbackModule(CallbackBase):
         with self._warning_of_an_unusable_path():
             if self._path and Path(self._path).is_file():
                 Path(self._path).replace(self._path + PREVIOUS)
+        _preload.preload()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._end_play()
@@ -365,7 +371,7 @@ class CallbackModule(CallbackBase):
 
     def _note_failure(self, result: CallbackTaskResult) -> None:
         # Without the message, which may have content for the terminal of this run only.
-        failure = {"role": _role_of(result.task), "task": result.task.get_name(include_role_fqcn=False)}
+        failure = {"role": _role_of(result.task), "task": _name_of(result.task)}
         self._report.host(result.host.get_name()).failures.append(failure)
 
     @contextlib.contextmanager

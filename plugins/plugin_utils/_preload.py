@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
+
 from ansible import constants as C
 from ansible.plugins import loader
 
@@ -16,10 +19,15 @@ LOOKUPS = ("rigwright.workstation.unknown_variables", "ansible.builtin.template"
 
 def preload() -> None:
     """Load plugins into the process from which workers are forked. What cannot be loaded fails in the task that needs it."""
-    loader.filter_loader.get(FILTER)
-    loader.test_loader.get("ansible.builtin.defined")
-    for name in LOOKUPS:
-        loader.lookup_loader.get(name, class_only=True)
-    loader.connection_loader.get(C.DEFAULT_TRANSPORT, class_only=True)
-    loader.become_loader.get(C.DEFAULT_BECOME_METHOD, class_only=True)
-    loader.shell_loader.get("ansible.builtin.sh", class_only=True)
+    loads = (
+        partial(loader.filter_loader.get, FILTER),
+        partial(loader.test_loader.get, "ansible.builtin.defined"),
+        *(partial(loader.lookup_loader.get, name, class_only=True) for name in LOOKUPS),
+        partial(loader.connection_loader.get, C.DEFAULT_TRANSPORT, class_only=True),
+        partial(loader.become_loader.get, C.DEFAULT_BECOME_METHOD, class_only=True),
+        partial(loader.shell_loader.get, "ansible.builtin.sh", class_only=True),
+    )
+    for load in loads:
+        # A plugin of somebody else may raise anything when it is imported.
+        with contextlib.suppress(Exception):
+            load()

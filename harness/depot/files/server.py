@@ -72,7 +72,9 @@ class Handler(SimpleHTTPRequestHandler):
             name: self.headers[name] for name in ("If-Modified-Since", "Range", "If-Range") if name in self.headers
         }
         stale = self.path.startswith(STALE) and self.path.endswith("Release")
-        request = urllib.request.Request(address, headers={} if stale else conditions)  # noqa: S310
+        # The length of an aged file is known only with its body.
+        method = "GET" if stale else self.command
+        request = urllib.request.Request(address, headers={} if stale else conditions, method=method)  # noqa: S310
         try:
             answer = CACHED.open(request, timeout=120)
         except urllib.error.HTTPError as error:

@@ -198,10 +198,14 @@ def test_a_host_with_roles_has_all_of_its_roles_planned_ahead(site, managed):
     assert sorted(re.findall(r'"planned: (.*?)"', shown)) == expected
 
 
-@pytest.mark.parametrize("playbook", ["gpu", "nvidia_driver_upgrade"])
-def test_the_playbooks_for_gpus_heed_it_too(site, playbook):
+def test_a_run_that_begins_after_the_first_play_is_refused(site):
+    shown = site("-e", json.dumps(GPU), "--start-at-task", "Back up, check and drill").output
+    assert "use --tags, as in --tags docker" in " ".join(shown.split())
+
+
+def test_the_upgrade_of_drivers_heeds_it_too(site):
     cases = {"wanted": {"workstation_gpu": True}, "unwanted": {**GPU, "workstation_gpu": False}}
-    shown = site(playbook=playbook, cases=cases).output
+    shown = site(playbook="nvidia_driver_upgrade", cases=cases).output
     assert [name for name in cases if f"nvidia_driver for {name}" in shown] == ["wanted"]
 
 

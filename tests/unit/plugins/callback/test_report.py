@@ -109,6 +109,12 @@ def test_failures_name_role_and_task_without_their_words(run_tasks, tmp_path):
     assert "hunter2" not in (tmp_path / "report.json").read_text()
 
 
+def test_a_role_whose_condition_fails_is_named(run_tasks):
+    include = {"name": "Include", "ansible.builtin.include_role": {"name": "none"}, "when": "undefined_here"}
+    run = run_tasks([include])
+    assert run.report["hosts"]["localhost"]["failures"] == [{"role": None, "task": "Include"}]
+
+
 def test_unreachable_host_is_a_failed_one(run_tasks):
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     run = run_tasks([{"ansible.builtin.ping": {}, "vars": gone}])

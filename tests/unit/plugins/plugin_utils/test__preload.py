@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from harness.sandbox.lab import ROOT
 
@@ -12,14 +13,18 @@ from ansible.plugins import loader
 loader.init_plugin_loader([sys.argv[2]])
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._preload import preload
 constants.DEFAULT_TRANSPORT = sys.argv[1]
+loader.connection_loader.add_directory(sys.argv[3])
 preload()
 print(*sys.modules, sep="\\n")
 """
 
 
-def preloaded(transport: str) -> set[str]:
+def preloaded(transport: str, folder: Path = ROOT) -> set[str]:
     found = subprocess.run(
-        [sys.executable, "-c", PRELOAD, transport, ROOT / "collections"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PRELOAD, transport, ROOT / "collections", folder],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return set(found.stdout.splitlines())
 
@@ -33,3 +38,8 @@ def test_filters_and_the_connection_are_loaded() -> None:
 
 def test_an_unknown_connection_is_left_to_its_task() -> None:
     assert "ansible.plugins.become.sudo" in preloaded("none.such.connection")
+
+
+def test_a_broken_connection_is_left_to_its_task(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise RuntimeError('no such library')\n")
+    assert "ansible.plugins.become.sudo" in preloaded("broken", tmp_path)
