@@ -258,7 +258,7 @@ class CallbackModule(CallbackBase):
             playbook=Path(playbook._file_name).name,
             ansible_core=ansible_version,
             check_mode=bool(context.CLIARGS.get("check")),
-            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         )
         _unchanged.watch(self.CALLBACK_NAME)
         self._began = self._play_began = time.monotonic()
