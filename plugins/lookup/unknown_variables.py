@@ -96,7 +96,7 @@ class LookupModule(LookupBase):
         suspects = unknown(ROLES, names)
         if not suspects:
             return []
-        found = requirements(ROLES, suspects)
+        found = requirements(suspects)
         theirs = (suspects.keys() & of_the_host(variables)) | of_plays(suspects)
         others = [name for name in sorted(theirs) if not suspects[name][1]]
         if others:

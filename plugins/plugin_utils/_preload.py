@@ -28,6 +28,6 @@ def preload() -> None:
         partial(loader.shell_loader.get, "ansible.builtin.sh", class_only=True),
     )
     for load in loads:
-        # A plugin of somebody else may raise anything when it is imported.
+        # A third-party plugin may raise any exception when it is imported.
         with contextlib.suppress(Exception):
             load()

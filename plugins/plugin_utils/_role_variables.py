@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -68,8 +68,8 @@ def unknown(roles: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def requirements(roles: Path, names: Iterable[str]) -> list[dict[str, object]]:
-    """Return a requirement that is not met for each name that is most likely misspelled."""
+def requirements(names: Mapping[str, tuple[str, str]]) -> list[dict[str, object]]:
+    """Return a requirement that is not met for each of the unknown names that is most likely misspelled."""
     return [
         {
             "ok": False,
@@ -77,6 +77,6 @@ def requirements(roles: Path, names: Iterable[str]) -> list[dict[str, object]]:
             "problem": f"is no variable of the role {role}",
             "remedy": f"write {nearest}, or set workstation_unknown_variables to warn or ignore",
         }
-        for name, (role, nearest) in unknown(roles, names).items()
+        for name, (role, nearest) in names.items()
         if nearest
     ]

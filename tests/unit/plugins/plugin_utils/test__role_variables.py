@@ -67,7 +67,7 @@ def test_every_variable_of_a_playbook_is_known():
 
 
 def test_requirement_names_the_remedy_and_the_setting():
-    (item,) = requirements(ROLES, ["samba_shraes", "samba_shares", "docker_compose_version"])
+    (item,) = requirements(unknown(ROLES, ["samba_shraes", "samba_shares", "docker_compose_version"]))
     assert item == {
         "ok": False,
         "variable": "samba_shraes",
