@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from harness.sandbox import lab
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -93,13 +95,8 @@ def refusals(role: str, host: str, requests: Sequence[Mapping[str, Any]]) -> lis
     The variables of a request are those of its play, so extra variables of other hosts do not apply.
     """
     with tempfile.TemporaryDirectory() as folder:
-        plays = []
-        for number, variables in enumerate(requests):
-            request = Path(folder, f"{number}.json")
-            request.write_text(json.dumps(variables))
-            plays.append(_refusal(role, host, str(request)))
         file = Path(folder, "play.json")
-        file.write_text(json.dumps(plays))
+        file.write_text(json.dumps([_refusal(role, host, request) for request in requests]))
         output = _apply(str(file), Path(folder), lab.looked_up("molecule")).output
     _before, *outputs = output.partition("PLAY RECAP")[0].split(f"PLAY [{REQUEST}]")
     if len(outputs) != len(requests):
@@ -107,8 +104,9 @@ def refusals(role: str, host: str, requests: Sequence[Mapping[str, Any]]) -> lis
     return [text if REFUSED in text else "" for text in outputs]
 
 
-def _refusal(role: str, host: str, variables: str) -> dict[str, Any]:
+def _refusal(role: str, host: str, request: Mapping[str, Any]) -> dict[str, Any]:
     scenario = lab.ROOT / "molecule" / role / "vars.yml"
+    defaults = yaml.safe_load(scenario.read_text()) if scenario.exists() else {}
     apply = {"name": "Apply the role", "ansible.builtin.include_role": {"name": f"rigwright.workstation.{role}"}}
     go_on = {"name": REFUSED, "ansible.builtin.debug": {"msg": "It was refused."}}
     return {
@@ -116,7 +114,8 @@ def _refusal(role: str, host: str, variables: str) -> dict[str, Any]:
         "hosts": host,
         "become": True,
         "gather_facts": False,
-        "vars_files": [*([str(scenario)] if scenario.exists() else []), variables],
+        # Not `vars_files`, which Ansible reads again for each task.
+        "vars": {**defaults, **request},
         "tasks": [{"name": "Apply the role and expect a refusal", "block": [apply], "rescue": [go_on]}],
     }
 

@@ -260,7 +260,7 @@ class CallbackModule(CallbackBase):
             check_mode=bool(context.CLIARGS.get("check")),
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         )
-        _unchanged.watch(self.CALLBACK_NAME)
+        _unchanged.watch()
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()

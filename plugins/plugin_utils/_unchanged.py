@@ -11,24 +11,23 @@ the callback there are none.
 from __future__ import annotations
 
 import secrets
+import threading
 
 # Workers inherit it. A worker that was forked before this module was loaded has another one.
 KEY = secrets.token_bytes(32)
 # By host and role, the task that has planned it last. No role: all of them, ahead.
 _PLANNED: dict[str, dict[str | None, str]] = {}
+_WATCHED = threading.Event()
 
 
-_WATCHERS: list[str] = []
-
-
-def watch(watcher: str) -> None:
-    """Say who notes plans and changes from now on."""
-    _WATCHERS.append(watcher)
+def watch() -> None:
+    """Record that plans and changes are noted from now on."""
+    _WATCHED.set()
 
 
 def is_watched() -> bool:
-    """Return whether anybody notes plans and changes. If not, a plan ahead is of no use."""
-    return bool(_WATCHERS)
+    """Return whether plans and changes are noted. If not, a plan ahead is of no use."""
+    return _WATCHED.is_set()
 
 
 def note_plan(host: str, role: str | None, task: str) -> None:

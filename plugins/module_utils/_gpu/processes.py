@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import owners
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader
 
@@ -74,18 +75,11 @@ def _instance(number: int) -> int | None:
     return None if number == _NO_INSTANCE else number
 
 
-def users_of(tree: Tree) -> dict[str, str]:
-    """Read the names of users by their uid."""
-    # A user may choose a name in full with any line break of Unicode but a line feed.
-    rows = [line.split(":") for line in tree.text("/etc/passwd").split("\n")]
-    return {row[2]: row[0] for row in rows if len(row) == 7}
-
-
 def describe(tree: Tree, pid: int) -> Facts:
     """Read the user and command line of a process; null for one that has ended, or is in another namespace."""
-    status = re.search(r"^Uid:\s*(\d+)", tree.text(f"/proc/{pid}/status"), re.MULTILINE)
-    if not status:
+    uid = owners.owner_of(tree, pid)
+    if uid is None:
         return {"user": None, "command": None}
     arguments = tree.text(f"/proc/{pid}/cmdline").split("\0")
     command = " ".join(arguments).strip() or tree.text(f"/proc/{pid}/comm").strip()
-    return {"user": users_of(tree).get(status.group(1), status.group(1)), "command": command or None}
+    return {"user": owners.user_names(tree).get(uid, str(uid)), "command": command or None}

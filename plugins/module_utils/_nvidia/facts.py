@@ -15,6 +15,7 @@ import re
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import owners
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
@@ -98,21 +99,18 @@ def _library_directories(tree: Tree) -> list[str]:
 
 def read_holders(tree: Tree) -> list[Facts]:
     """Return the processes that have /dev/nvidia* open."""
-    users = {
-        line.split(":")[2]: line.split(":")[0] for line in tree.text("/etc/passwd").split("\n") if line.count(":") == 6
-    }
+    users = owners.user_names(tree)
     holders = []
     for pid in filter(str.isdigit, tree.names("/proc")):
         opened = {tree.link(f"/proc/{pid}/fd/{number}") for number in tree.names(f"/proc/{pid}/fd")}
         devices = sorted(path for path in opened if path.startswith("/dev/nvidia"))
         if devices:
-            uid = re.search(r"^Uid:\s*(\d+)", tree.text(f"/proc/{pid}/status"), re.MULTILINE)
-            number = uid.group(1) if uid else ""
+            uid = owners.owner_of(tree, int(pid))
             holders.append(
                 {
                     "pid": int(pid),
                     "command": tree.text(f"/proc/{pid}/comm").strip(),
-                    "user": users.get(number, number),
+                    "user": "" if uid is None else users.get(uid, str(uid)),
                     "devices": devices,
                 }
             )

@@ -15,7 +15,7 @@ import pwd
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text, owners
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
@@ -94,15 +94,15 @@ class Processes:
         return found
 
     def _describe(self, pid: int, stat: tuple[str, float], names: Names) -> Process:
-        uid = re.search(r"^Uid:\s*(\d+)", self.tree.text(f"/proc/{pid}/status"), re.MULTILINE)
+        uid = owners.owner_of(self.tree, pid)
         groups = self.tree.text(f"/proc/{pid}/cgroup")
         again = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
-        if not uid or not again or again[1] != stat[1]:
+        if uid is None or not again or again[1] != stat[1]:
             return MISSING
-        owner = attribute(groups, int(uid[1]), names)
+        owner = attribute(groups, uid, names)
         # Users name groups below their slice, and a hub those of dynamic users.
         shown = dataclasses.replace(owner, user=printable(owner.user, _NAME), name=printable(owner.name, _GROUP))
-        return Process(stat[1], stat[0], shown, int(uid[1]))
+        return Process(stat[1], stat[0], shown, uid)
 
     def _service(self, session: str) -> str:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.
