@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,14 +78,15 @@ def write_playbook(name: str, hosts: str, tasks: Collection[Mapping[str, Any]], 
 
 def host_seconds(machines: Collection[Machine]) -> float:
     """Return the processor time that hosts have used since they were started."""
-    stats: list[Any] = [machine.container.stats(stream=False) for machine in machines]
+    # Docker takes a second for each.
+    with ThreadPoolExecutor(len(machines)) as pool:
+        stats: list[Any] = list(pool.map(lambda machine: machine.container.stats(stream=False), machines))
     nanoseconds: list[int] = [stat["cpu_stats"]["cpu_usage"]["total_usage"] for stat in stats]
     return sum(nanoseconds) / 1e9
 
 
 def timed(command: list[str | Path], machines: Collection[Machine], environment: Mapping[str, str]) -> tuple[Cost, str]:
     """Run a program; return its cost without module runs, and what it printed. Raises Refusal when it fails."""
-    # Docker takes a second for it.
     hosts = host_seconds(machines)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
@@ -142,6 +144,8 @@ def measure(count: int, runs: int, environment: Mapping[str, str]) -> tuple[Cost
             Path(sys.executable).with_name("ansible-playbook"),
             ROOT / "site.yml",
             *("--inventory", inventory, "--tags", ",".join(ROLES)),
+            # With fewer, Ansible's main process asks without a pause whether a worker has ended.
+            *("--forks", str(count)),
             *connection(),
         ]
         with step(f"{count} hosts: first run"):

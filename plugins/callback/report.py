@@ -84,7 +84,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _preload, _report_files, _unchanged
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live, named
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
     Report,
@@ -242,7 +242,7 @@ class _Silence:
             running = list(self._running.items())
             if running and now - self._heard >= self._seconds:
                 (_host, uuid), (name, began) = min(running, key=lambda item: item[1][1])
-                hosts = ", ".join(sorted(host for (host, other), _begun in running if other == uuid))
+                hosts = named([host for (host, other), _begun in running if other == uuid])
                 self._say(f"still: {name} ({hosts}, {now - began:.0f} s)")
                 self._heard = now
 

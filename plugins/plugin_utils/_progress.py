@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ _LEAST_HOST, _LEAST_ROLE = 12, 22
 # Of the table, in which a long name does not take the room of the task.
 _MOST_HOST, _MOST_ROLE = 20, 32
 _LEAST_TASK = 12
+# Hosts of a line.
+_NAMED = 5
 
 
 class Line(NamedTuple):
@@ -103,6 +105,13 @@ def fit(text: str, columns: int) -> str:
             break
         fitting += character
     return f"{fitting}…" if columns > 0 else ""
+
+
+def named(hosts: Collection[str]) -> str:
+    """Return hosts for a line: the names of the first ones, and how many more there are."""
+    names = sorted(hosts)
+    more = len(names) - _NAMED
+    return f"{', '.join(names[:_NAMED])} and {more} more" if more > 1 else ", ".join(names)
 
 
 def _columns(character: str) -> int:

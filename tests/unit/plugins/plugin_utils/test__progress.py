@@ -11,6 +11,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress im
     fit,
     installs_packages,
     is_live,
+    named,
     role_of,
     width,
 )
@@ -211,8 +212,8 @@ def test_lines_are_drawn_again_on_a_terminal_that_can(isatty, environment, live)
 
 
 def node(role=None, parent=None, path="tasks/main.yml", action="debug"):
-    named = role and SimpleNamespace(get_name=lambda: f"rigwright.workstation.{role}")
-    return SimpleNamespace(_role=named, _parent=parent, action=action, get_path=lambda: f"/roles/{path}:3")
+    applied = role and SimpleNamespace(get_name=lambda: f"rigwright.workstation.{role}")
+    return SimpleNamespace(_role=applied, _parent=parent, action=action, get_path=lambda: f"/roles/{path}:3")
 
 
 @pytest.mark.parametrize(
@@ -228,3 +229,17 @@ def node(role=None, parent=None, path="tasks/main.yml", action="debug"):
 )
 def test_tasks_count_for_the_role_that_the_play_applies(task, role):
     assert role_of(task) == role
+
+
+@pytest.mark.parametrize(
+    ("count", "line"),
+    [
+        (1, "h1"),
+        (6, "h1, h2, h3, h4, h5, h6"),
+        (7, "h1, h2, h3, h4, h5 and 2 more"),
+        (50, "h01, h02, h03, h04, h05 and 45 more"),
+    ],
+)
+def test_many_hosts_are_counted(count, line):
+    digits = len(str(count))
+    assert named([f"h{number:0{digits}}" for number in range(count, 0, -1)]) == line
