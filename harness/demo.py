@@ -163,7 +163,9 @@ def write_pages(workstation: Machine) -> None:
             raise Refusal(f"playbooks/report.yml failed: {done.stdout.strip()} {done.stderr.strip()}")
         # Not the page of the service, whose next update, with the backup that was just made, may be 15 s away.
         STATUS_PAGE.write_text(
-            workstation.must('cd "$(mktemp -d)" && workstation-status --html status.html && cat status.html')
+            workstation.must(
+                'cd "$(mktemp -d)" && workstation-status --html status.html && cat status.html && rm -r "$PWD"'
+            )
         )
 
 

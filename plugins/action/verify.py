@@ -45,7 +45,7 @@ class ActionModule(RoleAction):
                 if call.arguments["request"].get("state") != "absent":
                     calls.append(call)
             except (Invalid, AnsibleError, TypeError) as error:
-                findings.append(_not_verified(role, error))
+                findings.append(_not_verified(role, error, "correct the variable"))
         try:
             results = self._start_all(calls, variables)
         except NotRun as error:
@@ -54,7 +54,8 @@ class ActionModule(RoleAction):
             result = results[call.role]
             warnings += result.get("warnings", [])
             if result.get("failed"):
-                failed = _not_verified(call.role, result.get("msg", ""))
+                remedy = f"apply the role {call.role} first, or report the message as a bug"
+                failed = _not_verified(call.role, result.get("msg", ""), remedy)
                 findings.append(without_secrets(failed, call.options, call.values))
             else:
                 findings += _findings(result)
@@ -68,10 +69,10 @@ def _findings(result: dict[str, Any]) -> list[dict[str, str]]:
         raise AnsibleActionFail(str(error)) from error
 
 
-def _not_verified(role: str, problem: object) -> dict[str, str]:
+def _not_verified(role: str, problem: object, remedy: str) -> dict[str, str]:
     return {
         "id": f"{role}.verification",
         "status": "fail",
         "evidence": f"the role was not verified: {problem}",
-        "remedy": f"apply the role {role} first, or report the message as a bug",
+        "remedy": remedy,
     }

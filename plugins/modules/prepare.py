@@ -48,6 +48,11 @@ ansible_facts:
   returned: the first time for a host in a run
   type: dict
   sample: {rigwright: {uid: 0}}
+role:
+  description: The calling role, without the name of the collection. Empty outside roles.
+  returned: always
+  type: str
+  sample: samba
 platform_files:
   description: The files with variables of the host's platform that the calling role has, the least specific first.
   returned: success

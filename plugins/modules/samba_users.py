@@ -44,13 +44,13 @@ options:
         type: str
         required: true
       password:
-        description: The password, of any letters but line breaks and control characters, and at most 254 bytes long.
-        type: str
+        description: The password, of any letters but line breaks and control characters, and at most 254 bytes long. Text in quotes.
+        type: raw
       nt_hash:
         description:
           - The NT hash instead of the password, 32 hexadecimal digits. It is as good as the password, to be kept as well.
           - To set one, the host needs C(python3-samba).
-        type: str
+        type: raw
       state:
         description: Whether Samba knows the user.
         type: str
@@ -99,8 +99,9 @@ def main() -> None:
                 "required": True,
                 "options": {
                     "name": {"type": "str", "required": True},
-                    "password": {"type": "str", "no_log": True},
-                    "nt_hash": {"type": "str", "no_log": True},
+                    # Not `str`, which would take 012345 for another password.
+                    "password": {"type": "raw", "no_log": True},
+                    "nt_hash": {"type": "raw", "no_log": True},
                     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
                     "enabled": {"type": "bool", "default": True},
                 },

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,15 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
             )
         )
     result = ArgumentSpecValidator(dict(options)).validate(dict(values))
-    if result.error_messages:
-        raise Invalid("\n".join(remove_values(result.error_messages, result._no_log_values)))
+    errors = remove_values(result.error_messages, result._no_log_values)
+    # Ansible converts them, and the user could not log in with what they wrote.
+    no_texts = {name for option in options for name in _no_texts(option, options[option], values.get(option))}
+    errors += [
+        f"{name} is no text: put it in quotes, since YAML may read it as another value (012 is 10)"
+        for name in sorted(no_texts)
+    ]
+    if errors:
+        raise Invalid("\n".join(errors))
     if logins := [name for name, value in values.items() if name in options and _has_login(options[name], value)]:
         raise Invalid(
             "\n".join(
@@ -86,6 +94,20 @@ def without_secrets(found: Any, options: Options, values: Mapping[str, Any]) -> 
 
 def _is_secret(option: Mapping[str, Any]) -> bool:
     return option.get("no_log") is True or any(map(_is_secret, (option.get("options") or {}).values()))
+
+
+def _no_texts(name: str, option: Mapping[str, Any], value: Any) -> Iterator[str]:
+    """Yield the names of secret texts that YAML has read as something else."""
+    inner = option.get("options") or {}
+    if option.get("no_log") is True and option.get("type", "str") == "str":
+        if isinstance(value, bool | int | float | datetime.date | list | Mapping):
+            yield name
+    elif isinstance(value, list):
+        for element in value:
+            yield from _no_texts(name, {**option, "type": option.get("elements", "raw")}, element)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _no_texts(f"{name}.{key}", inner.get(key) or {}, each)
 
 
 def _has_login(option: Mapping[str, Any], value: Any) -> bool:

@@ -135,6 +135,7 @@ class _Applied:
     spent: float = 0.0
     changed: int = 0
     results: set[str] = field(default_factory=set)
+    last: str = ""
     ended: bool = False
     task: Task | None = None
     task_since: float = 0.0
@@ -147,6 +148,9 @@ class _Applied:
         for status in ("unreachable", "failed"):
             if status in self.results:
                 return status
+        # The rescue is not the role's own: nothing of the role came after.
+        if self.last == "rescued" and self.role != OUTSIDE:
+            return "failed"
         if self.changed:
             return "changed"
         return "skipped" if self.results == {"skipped"} else "ok"
@@ -201,6 +205,7 @@ class Progress:
         applied.task, applied.until = None, now
         applied.changed += changed
         applied.results.add(status)
+        applied.last = status
         if status == "unreachable":
             lines += self._leave(host)
         return lines

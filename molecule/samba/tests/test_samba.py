@@ -376,6 +376,9 @@ def test_macs_are_served_as_such(applied: Callable[..., Any], laptop: Machine, t
         pytest.param(
             {"samba_shares": [{**SHARES[0], "vfs_objects": ["fruitt"]}]}, "does not have here: fruitt", id="VFS module"
         ),
+        pytest.param(
+            {"samba_users": [{"name": "alice", "password": 12345}]}, "samba_users.password is no text", id="no quotes"
+        ),
         pytest.param({"samba_port": 22}, "samba_port: wants port 22, which is taken by sshd", id="port taken"),
     ],
 )

@@ -284,16 +284,14 @@ _NEVER = {
     "null passwords": "no",
     "admin users": "",
 }
-# Everybody of the share would be root there.
-_AS_ROOT = ("force user", "root")
 
 
-def open_doors(effective: t.Mapping[str, Section]) -> list[str]:
-    """Return settings that let a client in without a name, or out of a share."""
+def open_doors(effective: t.Mapping[str, Section], is_root: t.Callable[[str], bool]) -> list[str]:
+    """Return settings that let a client in without a name or as root, or out of a share."""
     return [
         f"[{name}] {key} = {section[key]}"
         for name, section in effective.items()
         for key in section
         if section[key].lower() != _NEVER.get(key, section[key].lower())
-        or (key, section[key].lower().strip('"')) == _AS_ROOT
+        or (key == "force user" and is_root(section[key].strip('"')))
     ]

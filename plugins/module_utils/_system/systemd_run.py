@@ -225,7 +225,7 @@ class Units:
         _code, journal, _err = self.module.run_command(
             ["journalctl", f"--unit={name}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
         )
-        raise UnitFailed(self._shown(f"{message}. Its journal ends with:\n{journal.strip()}"))
+        raise UnitFailed(self._shown(f"{message.rstrip('.')}. Its journal ends with:\n{journal.strip()}"))
 
     def _shown(self, text: str) -> str:
         """Return output of a program without secrets: services print their arguments and settings."""

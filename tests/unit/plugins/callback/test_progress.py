@@ -210,6 +210,13 @@ def test_problems_diffs_and_messages_are_shown_and_no_secret(in_pipe):
     assert re.search(r"^localhost +\(playbook\) +\d+\.\d s  failed$", run.output, re.MULTILINE)
 
 
+def write_role(folder, name, tasks):
+    path = folder / "roles" / name / "tasks"
+    path.mkdir(parents=True)
+    (path / "main.yml").write_text(yaml.safe_dump(tasks))
+    (path / "fail.yml").write_text(yaml.safe_dump([FAIL]))
+
+
 def rescued(*failing, rescue="true"):
     return {"name": "Try", "block": [*failing], "rescue": [{"name": "Repair", "ansible.builtin.command": rescue}]}
 
@@ -229,15 +236,19 @@ def rescued(*failing, rescue="true"):
 def test_role_with_a_rescue_is_shown_as_it_ended(in_pipe, tmp_path, tasks, outcome):
     (tmp_path / "fail.yml").write_text(yaml.safe_dump([FAIL]))
     for name, content in (("tried", tasks), ("broken", [FAIL])):
-        folder = tmp_path / "roles" / name / "tasks"
-        folder.mkdir(parents=True)
-        (folder / "main.yml").write_text(yaml.safe_dump(content))
-        (folder / "fail.yml").write_text(yaml.safe_dump([FAIL]))
+        write_role(tmp_path, name, content)
     run = in_pipe([play(include("tried"))])
     assert run.rc == (2 if outcome == "failed" else 0), run.output
     (row,) = re.findall(r"^localhost +tried +\d+\.\d s  (.*)$", run.output, re.MULTILINE)
     assert row == outcome
     assert "FAILED localhost, tried: Fail with items (item=3)" in run.output
+
+
+def test_role_that_fails_in_a_rescued_block_is_shown_as_failed(in_pipe, tmp_path):
+    write_role(tmp_path, "broken", [TASKS[0], FAIL])
+    show = {"name": "Show", "ansible.builtin.debug": {"msg": "Failed."}}
+    run = in_pipe([play({"name": "Apply", "block": [include("broken")], "rescue": [show]})])
+    assert re.findall(r"^localhost +broken +\d+\.\d s  (.*)$", run.output, re.MULTILINE) == ["failed"]
 
 
 HOSTILE = "\x1b]0;title\x07\x9b2J\u202e"

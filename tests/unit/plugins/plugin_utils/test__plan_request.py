@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_all_problems_are_named_and_no_secret() -> None:
         request_of("samba", spec, {**values, "samba_port": "many"})
     assert "samba_port" in str(error.value) and "passphrase" in str(error.value)
     assert "staple" not in str(error.value)
+
+
+@pytest.mark.parametrize("password", [12345678, 0, True, 1.5, ["a"], {"a": "b"}, datetime.date(2026, 11, 27)])
+def test_secret_without_quotes_is_refused_by_name(password: object) -> None:
+    with pytest.raises(Invalid, match=r"samba_users\.password is no text: put it in quotes") as error:
+        request_of("samba", USERS, {"samba_users": [{"name": "alice", "password": password}]})
+    assert "12345678" not in str(error.value)
+
+
+def test_secrets_of_a_list_are_texts() -> None:
+    spec = {"x_tokens": {"type": "list", "elements": "str", "no_log": True}, "x_token": {"type": "str", "no_log": True}}
+    assert request_of("x", spec, {"x_tokens": ["012"], "x_token": None})[1]["tokens"] == ["012"]
+    with pytest.raises(Invalid, match="x_tokens is no text"):
+        request_of("x", spec, {"x_tokens": [12]})
 
 
 def test_list_in_a_list_of_dictionaries_does_not_show() -> None:

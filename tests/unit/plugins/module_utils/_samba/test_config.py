@@ -53,6 +53,10 @@ Weak crypto is allowed by GnuTLS (e.g. NTLM as a compatibility fallback)
 """
 
 
+def is_root(name: str) -> bool:
+    return name in ("root", "toor")
+
+
 def share(**more: Any) -> config.Section:
     return config.share_section(REQUEST, {**SHARE, **more}, "")
 
@@ -145,8 +149,8 @@ def test_notes_of_testparm_are_reported() -> None:
     ],
 )
 def test_open_access_is_found_in_every_spelling(text: str) -> None:
-    assert len(config.open_doors(config.read_sections(text))) == 1
-    assert config.open_doors(config.read_sections("[a]\n\tguest ok = No\n\tpath = /x\n")) == []
+    assert len(config.open_doors(config.read_sections(text), is_root)) == 1
+    assert config.open_doors(config.read_sections("[a]\n\tguest ok = No\n\tpath = /x\n"), is_root) == []
 
 
 @pytest.mark.parametrize("name", ["Guest OK", "guestok", "PUBLIC", "guest  ok"])
@@ -160,7 +164,8 @@ def test_server_parameter_in_a_share_is_reported() -> None:
     assert config.unknown_parameters(output) == ["map to guest"]
 
 
-def test_share_with_force_user_root_is_open_access() -> None:
-    assert config.open_doors({"data": {"force user": "root"}, "home": {"force user": "alice"}}) == [
-        "[data] force user = root"
+@pytest.mark.parametrize("name", ["root", '"root"', "toor"])
+def test_share_whose_user_has_number_0_is_open_access(name: str) -> None:
+    assert config.open_doors({"data": {"force user": name}, "home": {"force user": "alice"}}, is_root) == [
+        f"[data] force user = {name}"
     ]
