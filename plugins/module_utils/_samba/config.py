@@ -293,5 +293,10 @@ def open_doors(effective: t.Mapping[str, Section], is_root: t.Callable[[str], bo
         for name, section in effective.items()
         for key in section
         if section[key].lower() != _NEVER.get(key, section[key].lower())
-        or (key == "force user" and is_root(section[key].strip('"')))
+        or (key == "force user" and any(map(is_root, _spellings(section[key].strip('"')))))
     ]
+
+
+def _spellings(user: str) -> tuple[str, ...]:
+    """Return the names by which Samba looks for a user."""
+    return user, user.lower(), user.upper()

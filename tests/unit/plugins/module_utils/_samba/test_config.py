@@ -164,7 +164,7 @@ def test_server_parameter_in_a_share_is_reported() -> None:
     assert config.unknown_parameters(output) == ["map to guest"]
 
 
-@pytest.mark.parametrize("name", ["root", '"root"', "toor"])
+@pytest.mark.parametrize("name", ["root", '"root"', "ROOT", "Root", "toor", "TOOR"])
 def test_share_whose_user_has_number_0_is_open_access(name: str) -> None:
     assert config.open_doors({"data": {"force user": name}, "home": {"force user": "alice"}}, is_root) == [
         f"[data] force user = {name}"
