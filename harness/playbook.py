@@ -94,9 +94,11 @@ def refusals(role: str, host: str, requests: Sequence[Mapping[str, Any]]) -> lis
 
     The variables of a request are those of its play, so extra variables of other hosts do not apply.
     """
+    scenario = lab.ROOT / "molecule" / role / "vars.yml"
+    defaults = yaml.safe_load(scenario.read_text()) if scenario.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "play.json")
-        file.write_text(json.dumps([_refusal(role, host, request) for request in requests]))
+        file.write_text(json.dumps([_refusal(role, host, {**defaults, **request}) for request in requests]))
         output = _apply(str(file), Path(folder), lab.looked_up("molecule")).output
     _before, *outputs = output.partition("PLAY RECAP")[0].split(f"PLAY [{REQUEST}]")
     if len(outputs) != len(requests):
@@ -104,9 +106,7 @@ def refusals(role: str, host: str, requests: Sequence[Mapping[str, Any]]) -> lis
     return [text if REFUSED in text else "" for text in outputs]
 
 
-def _refusal(role: str, host: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    scenario = lab.ROOT / "molecule" / role / "vars.yml"
-    defaults = yaml.safe_load(scenario.read_text()) if scenario.exists() else {}
+def _refusal(role: str, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     apply = {"name": "Apply the role", "ansible.builtin.include_role": {"name": f"rigwright.workstation.{role}"}}
     go_on = {"name": REFUSED, "ansible.builtin.debug": {"msg": "It was refused."}}
     return {
@@ -115,7 +115,7 @@ def _refusal(role: str, host: str, request: Mapping[str, Any]) -> dict[str, Any]
         "become": True,
         "gather_facts": False,
         # Not `vars_files`, which Ansible reads again for each task.
-        "vars": {**defaults, **request},
+        "vars": variables,
         "tasks": [{"name": "Apply the role and expect a refusal", "block": [apply], "rescue": [go_on]}],
     }
 

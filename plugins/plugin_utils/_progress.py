@@ -134,8 +134,7 @@ class _Applied:
     until: float
     spent: float = 0.0
     changed: int = 0
-    results: set[str] = field(default_factory=set)
-    last: str = ""
+    results: list[str] = field(default_factory=list)
     ended: bool = False
     task: Task | None = None
     task_since: float = 0.0
@@ -149,11 +148,11 @@ class _Applied:
             if status in self.results:
                 return status
         # The rescue is not the role's own: nothing of the role came after.
-        if self.last == "rescued" and self.role != OUTSIDE:
+        if self.results[-1:] == ["rescued"] and self.role != OUTSIDE:
             return "failed"
         if self.changed:
             return "changed"
-        return "skipped" if self.results == {"skipped"} else "ok"
+        return "skipped" if {*self.results} == {"skipped"} else "ok"
 
     def outcome(self) -> str:
         return f"changed ({self.changed})" if self.status() == "changed" else self.status()
@@ -204,8 +203,7 @@ class Progress:
         applied = self._hosts[host][-1]
         applied.task, applied.until = None, now
         applied.changed += changed
-        applied.results.add(status)
-        applied.last = status
+        applied.results.append(status)
         if status == "unreachable":
             lines += self._leave(host)
         return lines

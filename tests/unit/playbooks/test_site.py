@@ -45,7 +45,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 VARIABLES: dict[str, Any] = {
     # Roles take the facts of LOOK.
-    "__common_prepared": {"platform_files": []},
+    "__common_prepared": {"platform_files": [], "role": ""},
     # The role's own has no host.
     "__frp_client_verify_context": {"host": "{{ inventory_hostname }}"},
     "ansible_become": False,
