@@ -103,7 +103,7 @@ def lint(names: Sequence[str]) -> list[Stage]:
 
 
 def unit(tests: Sequence[str]) -> Callable[[Log], Tally]:
-    return stages.pytest(*tests, "tests/contract")
+    return stages.pytest(*tests, "tests/contract", "tests/world")
 
 
 def plugins_of(names: Sequence[str]) -> bool:

@@ -149,7 +149,9 @@ def choose(
         return [stage for stage in stages if stage.name == "gpu"]
     if role:
         chosen = map(str, selection.unit_tests_of(role))
-        tests = Stage("unit", f"the tests of all code that {role} reaches", pytest(*chosen, "tests/contract"))
+        tests = Stage(
+            "unit", f"the tests of all code that {role} reaches", pytest(*chosen, "tests/contract", "tests/world")
+        )
         return [tests, *(stage for stage in stages if stage.name == f"molecule:{role}")]
     return [
         stage
@@ -201,7 +203,7 @@ def unit(log: Log) -> Tally:
     """Run the unit and contract tests, and hold the selection of tests to the files that they have read."""
     shutil.rmtree(tracing.READS, ignore_errors=True)
     options = ("-p", "harness.testing.tracing", "-m", "not plays")
-    tally = pytest("tests/unit", "tests/contract", *options)(log)
+    tally = pytest("tests/unit", "tests/contract", "tests/world", *options)(log)
     missed = selection.misses(
         {name: files for name, files in tracing.recorded().items() if name.startswith("tests/unit/")}
     )

@@ -7,7 +7,6 @@ import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
@@ -23,7 +22,7 @@ HOSTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """The expected answer of a case that has to be refused: part of the problem's text."""
+    """A refusal: as the answer its whole text, as the expectation a part of it."""
 
     text: str
 
@@ -42,18 +41,14 @@ class Case:
     first_try: bool
     review: bool = False
 
-    @property
-    def adapter(self) -> ModuleType:
-        return importlib.import_module(f"tests.world.{self.domain}.adapter")
-
-    @property
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """Return the exceptions by which the code refuses (`REFUSALS` of the adapter)."""
-        return tuple(getattr(self.adapter, "REFUSALS", ()))
-
     def ask(self) -> Any:
-        """Return the answer of the code."""
-        return getattr(self.adapter, self.call)(**self.input)
+        """Return the answer of the code, or the refusal that it raised: one of the exceptions `REFUSALS` of the adapter."""
+        adapter = importlib.import_module(f"tests.world.{self.domain}.adapter")
+        refusals: tuple[type[Exception], ...] = getattr(adapter, "REFUSALS", ())
+        try:
+            return getattr(adapter, self.call)(**self.input)
+        except refusals as problem:
+            return Refused(str(problem))
 
 
 class _Loader(yaml.SafeLoader):
