@@ -45,7 +45,7 @@ from ansible import constants as C
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.color import stringc
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import (
     OUTSIDE,
     Line,
@@ -359,7 +359,7 @@ class CallbackModule(Default):
             super()._print_task_banner(task)
         else:
             self._last_task_banner = task._uuid
-            self._display.display(f"{'' if self._apart else chr(10)}{printable(self._subject)}")
+            self._display.display(f"{'' if self._apart else chr(10)}{shown(self._subject)}")
             self._apart = False
 
     @_without_v
@@ -385,7 +385,7 @@ class CallbackModule(Default):
             lines = event(*args)
             for line in lines or ():
                 # The table has it on the screen; the log has no table. A pipe is read while it grows.
-                self._display.display(printable(line.text), color=_COLORS[line.status], log_only=bool(self._block))
+                self._display.display(shown(line.text), color=_COLORS[line.status], log_only=bool(self._block))
             if self._block:
                 self._block.change()
             elif lines:
@@ -424,8 +424,8 @@ class CallbackModule(Default):
 
     def _show_paragraph(self, text: str, color: str, *, stderr: bool = False) -> None:
         """Show text between empty lines. As in Ansible's own output, nothing in it changes the terminal."""
-        shown = f"{'' if self._apart else chr(10)}{printable(text, keep=_KEPT)}\n\n"
-        self._display.display(shown, color=color, stderr=stderr)
+        text = f"{'' if self._apart else chr(10)}{shown(text, keep=_KEPT)}\n\n"
+        self._display.display(text, color=color, stderr=stderr)
         self._subject, self._apart = "", True
 
     def _message(self, result: Mapping[str, Any]) -> str:

@@ -82,7 +82,7 @@ from ansible import context
 from ansible.playbook.role_include import IncludeRole
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _preload, _report_files, _unchanged
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live, named
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
@@ -269,7 +269,7 @@ class CallbackModule(CallbackBase):
         self._open.enter_context(_module_runs_noted(ActionBase, self._module_runs))
         self._open.enter_context(_argument_specs_left_out())
         self._silence = _Silence(
-            self.get_option("silence"), lambda line: self._display.display(printable(line), color=C.COLOR_SKIP)
+            self.get_option("silence"), lambda line: self._display.display(shown(line), color=C.COLOR_SKIP)
         )
         # The live table shows the task and its seconds.
         if self.get_option("silence") > 0 and not (
@@ -338,7 +338,7 @@ class CallbackModule(CallbackBase):
         passes = self.get_option("passes")
         counted = passes == "count" or (passes == "auto" and self._follows_progress())
         for line, status in (summary if counted else table)(self._report):
-            self._display.display(printable(line), color=_COLORS[status])
+            self._display.display(shown(line), color=_COLORS[status])
 
     def _follows_progress(self) -> bool:
         return C.DEFAULT_STDOUT_CALLBACK == PROGRESS and self._display.verbosity == 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _finding, _report_files
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     OUTSIDE,
@@ -221,7 +221,7 @@ def _named(data: Mapping[str, Any], read: Callable[[str, Any], Any]) -> dict[str
 
 
 def _host(name: str, data: object) -> HostReport:
-    place = f"hosts.{printable(name)}"
+    place = f"hosts.{shown(name)}"
     stats = _take(data, "stats", Mapping, place)
     failures = [
         {"role": _take(failure, "role", str, place, none=True), "task": _take(failure, "task", str, place)}
@@ -257,7 +257,7 @@ def _take(data: object, key: str, kind: type, place: str = "", none: bool = Fals
     value: Any = data.get(key) if isinstance(data, Mapping) else None
     if none and value is None:
         return None
-    name = f"{place}.{printable(key)}" if place else key
+    name = f"{place}.{shown(key)}" if place else key
     number = kind in (int, float)
     kinds = (int, float) if kind is float else (kind,)
     fits = isinstance(value, kinds) and not (number and isinstance(value, bool))

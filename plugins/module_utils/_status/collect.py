@@ -10,7 +10,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import (
     gpus,
     machine,

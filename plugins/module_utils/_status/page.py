@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import time
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
 
@@ -72,7 +72,7 @@ def _clock(view: View) -> str:
 
 def _text(value: str) -> str:
     """Return a value as text of the page; characters that HTML forbids are question marks."""
-    return html.escape(printable(value))
+    return html.escape(shown(value))
 
 
 def _section(section: Section, now: float) -> str:

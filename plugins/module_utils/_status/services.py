@@ -15,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import number
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row
 

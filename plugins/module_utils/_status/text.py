@@ -13,7 +13,7 @@ import itertools
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section, View
 

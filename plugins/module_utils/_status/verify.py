@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpus, model
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot, sandboxing
 
@@ -53,7 +53,7 @@ def of_program(run: Run) -> Finding:
     """Start the program as a user without rights."""
     status, output, error = run(["runuser", "--user", "nobody", "--", PROGRAM, "--once", "--size", _SIZE])
     works = status == 0 and "Machine" in output
-    message = printable((error.strip() or output.strip() or "no output").splitlines()[-1])
+    message = shown((error.strip() or output.strip() or "no output").splitlines()[-1])
     return finding(
         "status.program",
         "pass" if works else "fail",

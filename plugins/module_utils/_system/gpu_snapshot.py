@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, read_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import clip, printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip, shown
 
 FORMAT = 1
 HOME = "/run/rigwright-gpu-usage"
@@ -42,7 +42,7 @@ class _Kind(t.NamedTuple):
     def read(self, value: t.Any) -> t.Any:
         """Return a value, and None for one of another type."""
         if self.type is str:
-            return clip(printable(value), _TEXT) if isinstance(value, str) else None
+            return clip(shown(value), _TEXT) if isinstance(value, str) else None
         if self.type is list:
             return value if isinstance(value, list) else None
         is_number = json_text.number(value, self.least) is not None and (self.type is float or isinstance(value, int))

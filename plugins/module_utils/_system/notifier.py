@@ -26,7 +26,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 ENVIRONMENT = "/opt/rigwright/notify"
@@ -276,8 +276,8 @@ def main() -> int:
     if not chosen.check:
         # The output of a program may have any bytes.
         text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
-        title = printable(chosen.title.replace("\n", " "), notify.TITLE)
-        problems = send(receivers, title, printable(text, notify.TEXT, keep="\n"))
+        title = shown(chosen.title.replace("\n", " "), notify.TITLE)
+        problems = send(receivers, title, shown(text, notify.TEXT, keep="\n"))
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if not chosen.check:

@@ -14,7 +14,7 @@ import socket
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 # roles/common/templates/etc/systemd/system/rigwright-notify.socket.j2: root alone may write to it.
 SOCKET = "/run/rigwright-notify.socket"
@@ -42,7 +42,7 @@ def parse(datagram: bytes) -> tuple[str, str]:
     """
     content = json_text.parse(datagram, LIMIT)
     title, text = (_field(content, name) for name in ("title", "text"))
-    return printable(title.replace("\n", " "), TITLE), printable(text, TEXT, keep="\n")
+    return shown(title.replace("\n", " "), TITLE), shown(text, TEXT, keep="\n")
 
 
 def _field(content: t.Any, name: str) -> str:

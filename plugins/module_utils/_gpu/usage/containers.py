@@ -15,7 +15,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask
 
 # The file that _gpu.usage.proc reads.
@@ -30,9 +30,9 @@ def names_of(containers: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, dict[st
     """Return name and user of each container, by its id."""
     return {
         str(row["Id"]): {
-            "name": printable(str((row.get("Names") or [""])[0]).lstrip("/"), _NAME),
+            "name": shown(str((row.get("Names") or [""])[0]).lstrip("/"), _NAME),
             # A long label would make the file larger than the sampler reads.
-            "user": printable(str((row.get("Labels") or {}).get(LABEL, "")), _NAME),
+            "user": shown(str((row.get("Labels") or {}).get(LABEL, "")), _NAME),
         }
         for row in containers
     }

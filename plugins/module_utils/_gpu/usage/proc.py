@@ -18,7 +18,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text, owners
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.attribution import (
     CONTAINER,
     NOBODY,
@@ -59,7 +59,7 @@ def parse_stat(text: str, ticks: int) -> tuple[str, float] | None:
     fields = rest.split()
     if len(fields) <= _START or not fields[_START].isdecimal():
         return None
-    return printable(head.partition("(")[2], _NAME), int(fields[_START]) / ticks
+    return shown(head.partition("(")[2], _NAME), int(fields[_START]) / ticks
 
 
 class Processes:
@@ -101,8 +101,8 @@ class Processes:
             return MISSING
         owner = attribute(groups, uid, names)
         # Users name groups below their slice, and a hub those of dynamic users.
-        shown = dataclasses.replace(owner, user=printable(owner.user, _NAME), name=printable(owner.name, _GROUP))
-        return Process(stat[1], stat[0], shown, uid)
+        named = dataclasses.replace(owner, user=shown(owner.user, _NAME), name=shown(owner.name, _GROUP))
+        return Process(stat[1], stat[0], named, uid)
 
     def _service(self, session: str) -> str:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.
@@ -122,7 +122,7 @@ def user_names() -> t.Callable[[int], str]:
     def name_of(uid: int) -> str:
         if uid not in kept:
             try:
-                kept[uid] = printable(pwd.getpwuid(uid).pw_name, _NAME)
+                kept[uid] = shown(pwd.getpwuid(uid).pw_name, _NAME)
             except (KeyError, OverflowError):
                 return ""
         return kept[uid]
@@ -135,7 +135,7 @@ def read_containers(tree: Tree) -> dict[str, dict[str, str]]:
     try:
         content = json_text.parse(read_file(tree.at(CONTAINERS)))
         return {
-            str(identifier): {key: printable(str(row.get(key) or ""), _NAME) for key in ("name", "user")}
+            str(identifier): {key: shown(str(row.get(key) or ""), _NAME) for key in ("name", "user")}
             for identifier, row in content["containers"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -15,7 +15,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 FORMAT = 1
 # 500 users on 16 GPUs.
@@ -165,4 +165,4 @@ def _sum(row: t.Mapping[str, t.Any], key: str) -> float:
 def _text(value: t.Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a name is no text")
-    return printable(value, _NAME)
+    return shown(value, _NAME)

@@ -16,7 +16,7 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import DIRECTORY_FLAGS
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 # Windows of tmux are terminals, too: a message on the last ones is enough.
 MOST = 3
@@ -45,7 +45,7 @@ def takes_messages(found: os.stat_result, uid: int, group: int | None) -> bool:
 def send(text: str, uid: int, group: int | None, directories: t.Iterable[str] = _DIRECTORIES) -> int:
     """Write a message to the terminals that a user used last, and return how many took it. Nothing waits for a terminal."""
     found = []
-    content = f"\r\n\a{printable(text, 400)}\r\n".encode("ascii", errors="replace")
+    content = f"\r\n\a{shown(text, 400)}\r\n".encode("ascii", errors="replace")
     for folder in directories:
         with contextlib.suppress(OSError):
             handle = os.open(folder, DIRECTORY_FLAGS)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.text import printable
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def receiver(tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
 def test_message_arrives_short_and_printable(receiver: tuple[socket.socket, str], title: str, text: str) -> None:
     assert notify.send(title, text, receiver[1]) == ""
     found = notify.parse(receiver[0].recv(notify.LIMIT))
-    expected = printable(title.replace("\n", " "), notify.TITLE), printable(text, notify.TEXT, keep="\n")
+    expected = shown(title.replace("\n", " "), notify.TITLE), shown(text, notify.TEXT, keep="\n")
     assert found == expected
     assert all(each.isprintable() for each in "".join(found).replace("\n", ""))
 
