@@ -18,13 +18,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.addr
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import JOB, PART
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import KEEP
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_new_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
 Row = dict[str, t.Any]
 _HOST = re.compile(r"[\w.-]+")
 _WITHIN = re.compile(r"(\d+[ymdh])+")
-_USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _LIMITS = {
     "check_subset_parts": (1, 256),  # restic takes no more
     "drill_files": (1, math.inf),
@@ -112,7 +112,7 @@ def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
         yield problem(
             "backup_host", f"is {request['host']!r}, which is no name of a host", "use letters, digits, dots and -"
         )
-    if not _USER.fullmatch(request["user"]) or request["user"] == "root":
+    if not is_new_name(request["user"]) or request["user"] == "root":
         yield problem("backup_user", f"is {request['user']!r}", "name a user of the system that is not root")
     unknown = sorted({*request["exclude_sets"]} - excludes.SETS.keys())
     if unknown:

@@ -12,6 +12,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
@@ -39,7 +40,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.opti
 UNSUITABLE = frozenset({"nfs", "nfs4", "cifs", "smb3", "vfat", "exfat", "ntfs", "ntfs3", "fuseblk", "9p"})
 _SIZE = re.compile(r"[1-9][0-9]*[bkmgBKMG]?")
 _VERSION = re.compile(r"([0-9]+:)?[0-9][0-9A-Za-z.+~-]*")
-_USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?")
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(/[^\s?#]*)?")
 
 
@@ -71,9 +71,10 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
                 f"has an invalid address: {without_secrets(repr(mirror))}",
                 "write https://mirror.example.org",
             )
-    for user in params["users"]:
-        if not _USER.fullmatch(user):
-            yield problem("docker_users", f"has an invalid user name: {user!r}", "list names of users of the host")
+    for variable in ("users", "rootless_users"):
+        for user in params[variable]:
+            if not is_name(user):
+                yield problem(f"docker_{variable}", f"has an invalid user name: {user!r}", NAME_REMEDY)
     yield from _rootless_problems(params)
     if params["version"] and not _VERSION.fullmatch(params["version"]):
         yield problem("docker_version", f"is not a version: {params['version']!r}", "write 28.5, or 28.5.2")

@@ -15,6 +15,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, users
 
@@ -285,7 +286,7 @@ def _time_machine_problems(share: Params, variable: str) -> t.Iterator[Problem]:
 def _member_problems(params: Params, share: Params, variable: str) -> t.Iterator[Problem]:
     here = {user["name"] for user in params["users"] if users.is_present(user)}
     named = {*share["valid_users"], *share["write_list"]}
-    odd = sorted(name for name in named if not users.NAME.fullmatch(name.lstrip("@")) or name.count("@") > 1)
+    odd = sorted(name for name in named if not is_name(name[name.startswith("@") :]))
     unknown = sorted(name for name in named - set(odd) if not name.startswith("@") and name not in here)
     if odd:
         yield problem(

@@ -10,17 +10,15 @@ Pure: the module samba_users reads and writes the database by ``pdbedit``.
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import EMPTY, NT_HASH, nt_hash
 
 # Users whom the role has added, so that it removes no others.
 RECORD = "/var/lib/rigwright_samba/users.json"
 
-# useradd(8), with the capitals and dots that Debian's adduser lets pass.
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 # pdbedit reads a line of 255 bytes at most, and cuts a longer one.
 LONGEST = 254
 DISABLED = "D"
@@ -113,12 +111,12 @@ def problems_of_request(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t
     :param uids: users of the host.
     """
     names = [str(user["name"]) for user in users]
-    odd = [name for name in names if not NAME.fullmatch(name)]
+    odd = [name for name in names if not is_name(name)]
     if odd:
         yield problem(
             "samba_users",
             f"has what is no user name: {', '.join(map(repr, odd))}",
-            "write the name as `getent passwd` shows it: letters, digits, dots, dashes and underscores",
+            NAME_REMEDY,
         )
     twice = sorted({name for name in names if [other.lower() for other in names].count(name.lower()) > 1})
     if twice:
@@ -128,7 +126,7 @@ def problems_of_request(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t
             "give each user one entry; capitals make no difference",
         )
     for user in users:
-        if is_present(user) and NAME.fullmatch(str(user["name"])):
+        if is_present(user) and is_name(str(user["name"])):
             yield from _user_problems(user, uids)
 
 

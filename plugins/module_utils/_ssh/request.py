@@ -10,6 +10,7 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
 
@@ -34,9 +35,6 @@ VARIABLES = {
 # `ssh_extra_options` cannot have these: the role writes them itself, or they would begin another file or block.
 OWN = frozenset(VARIABLES) | {"pubkeyauthentication", "permitemptypasswords", "include", "match"}
 
-USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]*")
-# A directory service may use capitals; sshd reads a name with a space as two names.
-MEMBER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 # The minimum of each number.
 MINIMUM = {"max_auth_tries": 1, "client_alive_interval": 0, "client_alive_count_max": 0}
 
@@ -71,23 +69,19 @@ def _name_problems(params: Params) -> t.Iterator[Problem]:
     users = [entry["user"] for entry in params["authorized_keys"]]
     groups = [group["name"] for group in params["allow_groups"]]
     members = [user for group in params["allow_groups"] for user in group["members"]]
-    for variable, pattern, kind, names in (
-        ("ssh_authorized_keys", USER_NAME, "user name", users),
-        ("ssh_allow_groups", MEMBER_NAME, "group name", groups),
-        ("ssh_allow_groups", MEMBER_NAME, "user name", members),
+    for variable, kind, given in (
+        ("ssh_authorized_keys", "user name", users),
+        ("ssh_allow_groups", "group name", groups),
+        ("ssh_allow_groups", "user name", members),
     ):
-        invalid = [name for name in dict.fromkeys(names) if not pattern.fullmatch(name)]
+        invalid = [name for name in dict.fromkeys(given) if not is_name(name)]
         if invalid:
-            yield problem(
-                variable,
-                f"has {_named(invalid)}, which is not a {kind}",
-                "use letters, digits, dots, dashes and underscores",
-            )
-    for variable, remedy, names in (
+            yield problem(variable, f"has {_named(invalid)}, which is not a {kind}", NAME_REMEDY)
+    for variable, remedy, given in (
         ("ssh_authorized_keys", "put all keys of a user into one entry", users),
         ("ssh_allow_groups", "put all members of a group into one entry", groups),
     ):
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        twice = [name for name in dict.fromkeys(given) if given.count(name) > 1]
         if twice:
             yield problem(variable, f"has more than one entry for {', '.join(twice)}", remedy)
 

@@ -11,6 +11,7 @@ import posixpath
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 
 # Where what is asked for would hide or become the system.
@@ -251,6 +252,9 @@ def read_directories(
             parse_size(quota),
             bool(row.get("setgid")),
         )
+    odd = [user for user in users if not is_name(user)]
+    if odd:
+        refused.append(problem("storage_users", f"has {', '.join(map(repr, odd))}, which is no user name", NAME_REMEDY))
     for name, value in sorted(environment.items()):
         path = normal(value)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not re.fullmatch(r"/[A-Za-z0-9._{}/-]+", path):
@@ -262,7 +266,7 @@ def read_directories(
                 )
             )
         elif USER in path:
-            for user in users:
+            for user in filter(is_name, users):
                 parts = path.split("/")
                 first = next(number for number, part in enumerate(parts) if USER in part)
                 for last in range(first + 1, len(parts) + 1):

@@ -6,22 +6,20 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_group_name
 
 # None is a group that does not exist.
 Members = t.Optional["list[str]"]
-
-# What useradd(8) recommends, within the 32 characters that the user database holds.
-_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
 def find_problems(groups: list[dict[str, t.Any]]) -> list[str]:
     """Return the problems of a request."""
     problems = [
-        f"{group['name']!r} is no name for a group: use at most 32 lower case letters, digits, _ and -"
+        f"{group['name']!r} is no name for a group: use at most 32 lower case letters, digits, dots, _ and -, or name a group that exists"
         for group in groups
-        if not _NAME.fullmatch(group["name"])
+        if not is_group_name(group["name"])
     ]
     names = [group["name"] for group in groups]
     return problems + [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]

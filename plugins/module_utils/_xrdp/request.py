@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     CertificateError,
     alternative_name,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_group_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_network
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
@@ -26,7 +27,6 @@ RENEW_DAYS = 30
 SESMAN_PORT = 3350
 # Groups of Debian and Ubuntu whose members have root's rights or can get them.
 GRANTING = ("adm", "admin", "disk", "docker", "kmem", "libvirt", "lxd", "shadow", "staff", "sudo", "wheel")
-NAME = re.compile(r"[a-z_][a-z0-9_.-]*\$?")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # The options that the role sets, with the variable to use instead.
@@ -102,7 +102,7 @@ def _network_problems(params: Params) -> t.Iterator[Problem]:
 
 
 def _name_problems(params: Params) -> t.Iterator[Problem]:
-    if not NAME.fullmatch(params["allowed_group"]) or params["allowed_group"] in ("root", "xrdp"):
+    if not is_group_name(params["allowed_group"]) or params["allowed_group"] in ("root", "xrdp"):
         yield problem(
             "xrdp_allowed_group",
             f"is {params['allowed_group']!r}, which cannot be the group of the users who log in",
