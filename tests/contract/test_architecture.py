@@ -41,6 +41,7 @@ LARGE_PAYLOADS = {
     "nvidia_driver_plan": 340_000,
     "nvidia_driver_verify": 320_000,
     "xrdp_plan": 205_000,
+    "xrdp_verify": 200_000,
 }
 # Compressed bytes of the sources of all modules of a kind, which `role_modules` takes to a host with all roles.
 ALL_ROLES = 480_000
