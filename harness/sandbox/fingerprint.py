@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +12,8 @@ from harness.sandbox.clients import Machine
 from harness.sandbox.lab import STATE
 
 # By name: of a file its mode, owner, the SHA-256 of its content and its packages; of a package its version; of a unit that it runs, and
-# its packages. Links below /etc show which units are enabled.
+# its packages. Links below /etc show which units are enabled. A configuration file that is as its package ships it is `as shipped`: an
+# upgrade replaces it without a difference.
 State = dict[str, str]
 
 # Runs on the host: nothing of the harness is there, and nothing of Ansible is asked.
@@ -41,6 +43,18 @@ if os.path.exists("/var/lib/ucf/registry"):
         for line in registry:
             package, path = line.split(None, 1)
             owners[path.strip()].add(package)
+
+# As dpkg and ucf know it: path -> MD5 of the content that the installed version brings.
+shipped = {}
+for line in subprocess.check_output(["dpkg-query", "--show", "--showformat", "${Conffiles}\n"], text=True).splitlines():
+    if line.startswith(" "):
+        path, digest = line.split()[:2]
+        shipped[path] = digest
+if os.path.exists("/var/lib/ucf/hashfile"):
+    with open("/var/lib/ucf/hashfile") as hashes:
+        for line in hashes:
+            digest, path = line.split(None, 1)
+            shipped[path.strip()] = digest
 
 def packages(*paths):
     for path in paths:
@@ -79,7 +93,10 @@ for root in ROOTS:
                 # The id of config_files' last transaction: another one may have led to the same.
                 if path.startswith("/var/lib/rigwright/config_files/") and name == "manifest.json":
                     content = json.dumps(json.loads(content)["paths"]).encode()
-                what = hashlib.sha256(content).hexdigest()
+                if path in shipped and hashlib.md5(content).hexdigest() == shipped[path]:
+                    what = "as shipped"
+                else:
+                    what = hashlib.sha256(content).hexdigest()
             else:
                 what = "directory" if stat.S_ISDIR(info.st_mode) else "special"
             state["file " + path] = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid} {what}" + packages(path)
@@ -118,17 +135,28 @@ def difference(before: State, after: State) -> list[str]:
     return lines
 
 
-def without_new_packages(before: State, after: State) -> State:
-    """Return `after` without the packages that `before` has not, and without the files and units of only these packages."""
-    added = {name.removeprefix("package ") for name in after.keys() - before.keys() if name.startswith("package ")}
+def without_packages(before: State, after: State) -> State:
+    """Return `after` without what only packages have done that are new since `before`, or of a higher version.
+
+    A security update in the archive reaches a host with whatever is installed from the same source next: no role has a part in it.
+    """
+    names = [name for name in after if name.startswith("package ") and after[name] != before.get(name)]
+    moved = {name for name in names if name not in before or _is_newer(after[name], before[name])}
+    packages = {name.removeprefix("package ") for name in moved}
+    added = {name.removeprefix("package ") for name in moved - before.keys()}
     kept = {}
     for name, state in after.items():
         content, *owners = state.split(" +")
-        others = [owner for owner in owners if owner not in added]
-        if name not in before and (name.startswith("package ") or (owners and not others)):
+        if name in moved or (name not in before and owners and packages.issuperset(owners)):
+            if name in before:
+                kept[name] = before[name]
             continue
-        kept[name] = " +".join([content, *others])
+        kept[name] = " +".join([content, *(owner for owner in owners if owner not in added)])
     return kept
+
+
+def _is_newer(version: str, than: str) -> bool:
+    return subprocess.run(["dpkg", "--compare-versions", version, "gt", than], check=False).returncode == 0
 
 
 def units(state: State) -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.depot import apt_repository
 from harness.depot import lifecycle as depot
 from harness.sandbox import fingerprint, lab
 from harness.sandbox.clients import Entry, Machine
@@ -278,3 +279,37 @@ def test_verify_reports_a_mirror_that_died(
     for target in targets:
         target.must(f"echo '{DEAD}' > /etc/apt/mirrors/debian.list")
     assert statuses([LIVE, DEAD]) == [{"mirrors.apt": "fail", "mirrors.sources": "pass"}] * len(targets)
+
+
+def fake_package(name: str, version: str, *files: str) -> bytes:
+    """Return a package with these configuration files, each with the package's version as its content."""
+    contents = {file.lstrip("/"): f"{version}\n".encode() for file in files}
+    conffiles = {"DEBIAN/conffiles": "".join(f"{file}\n" for file in files).encode()}
+    package = apt_repository.Package(name, version, source="fake-base", architecture="all")
+    return apt_repository.build(package, contents | conffiles)
+
+
+def test_an_archive_newer_than_the_image_is_no_difference(target: Machine) -> None:
+    image = {"/root/base.deb": Entry(fake_package("fake-base", "1.0-1", "/etc/fake-base.conf"))}
+    archive = {
+        "/root/base.deb": Entry(
+            fake_package("fake-base", "1.0-1+deb13u1", "/etc/fake-base.conf", "/etc/fake-base.new")
+        ),
+        "/root/tool.deb": Entry(fake_package("fake-tool", "1.0-1+deb13u1", "/etc/fake-tool.conf")),
+    }
+    target.put(image)
+    target.must("dpkg --install /root/base.deb && rm /root/base.deb")
+    before = fingerprint.of(target)
+    try:
+        target.put(archive)
+        target.must("dpkg --install /root/base.deb /root/tool.deb && rm /root/base.deb /root/tool.deb")
+        upgraded = fingerprint.without_packages(before, fingerprint.of(target))
+        target.must("echo edited >>/etc/fake-base.conf")
+        edited = fingerprint.without_packages(before, fingerprint.of(target))
+    finally:
+        target.must("dpkg --purge fake-tool fake-base")
+
+    assert fingerprint.difference(before, upgraded) == []
+    assert [line.split(": ")[:2] for line in fingerprint.difference(before, edited)] == [
+        ["changed", "file /etc/fake-base.conf"]
+    ]

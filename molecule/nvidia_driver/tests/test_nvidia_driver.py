@@ -386,5 +386,5 @@ def test_archives_driver_is_compiled_or_the_previous_stays(
     gone = apply(hosts="debian12", variables=archive | {"nvidia_driver_state": "absent"})
     assert gone.rc == 0, gone.output
     built.must("userdel nvpd")
-    after = fingerprint.without_new_packages(before, fingerprint.of(built))
+    after = fingerprint.without_packages(before, fingerprint.of(built))
     assert fingerprint.difference(before, after) == []

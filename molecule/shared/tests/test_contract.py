@@ -136,7 +136,7 @@ def test_absent_restores_the_host(life: Life, targets: list[Machine], scenario: 
         before = fresh[target.host.name]
         # Packages stay: something else on the host may need them by now.
         found = fingerprint.of(target)
-        after = fingerprint.without_new_packages(before, found)
+        after = fingerprint.without_packages(before, found)
         assert fingerprint.difference(before, after) == []
         if scenario in STOPS_ITS_UNITS:
             assert fingerprint.units(found) - fingerprint.units(before) == set()

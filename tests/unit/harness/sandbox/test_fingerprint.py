@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.sandbox.fingerprint import State, difference, units, without_new_packages
+from harness.sandbox.fingerprint import State, difference, units, without_packages
 
 FRESH: State = {
     "package openssh-server": "1",
@@ -18,7 +18,7 @@ FAIL2BAN: State = {
 
 
 def remaining(after: State) -> list[str]:
-    return difference(FRESH, without_new_packages(FRESH, after))
+    return difference(FRESH, without_packages(FRESH, after))
 
 
 def test_files_of_a_new_package_may_stay():
@@ -56,3 +56,22 @@ def test_units_of_packages_that_stay_are_listed():
     at_boot = "file /etc/systemd/system/multi-user.target.wants/cron.service"
     after = FRESH | FAIL2BAN | {at_boot: "-> /usr/lib/systemd/system/cron.service +cron"}
     assert units(after) - units(FRESH) == {"fail2ban.service", "cron.service"}
+
+
+def test_an_upgrade_of_a_known_package_changes_nothing():
+    assert remaining(FRESH | {"package openssh-server": "1+deb13u1"}) == []
+
+
+def test_a_file_that_an_upgrade_brings_may_stay():
+    new = {"file /etc/ssh/moduli": "0644 0:0 as shipped +openssh-server"}
+    assert remaining(FRESH | {"package openssh-server": "2"} | new) == []
+    assert remaining(FRESH | new) == ["new: file /etc/ssh/moduli"]
+
+
+def test_an_edited_file_is_a_difference_after_an_upgrade_too():
+    after = FRESH | {"package openssh-server": "2", "file /etc/ssh/sshd_config": "0644 0:0 edited +openssh-server"}
+    assert [line.partition(": 0644")[0] for line in remaining(after)] == ["changed: file /etc/ssh/sshd_config"]
+
+
+def test_a_lower_version_is_a_difference():
+    assert remaining(FRESH | {"package openssh-server": "1~rc1"}) == ["changed: package openssh-server: 1 -> 1~rc1"]
