@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.addr
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import JOB, PART
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import KEEP
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import problems_of_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_new_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
@@ -112,6 +113,7 @@ def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
         yield problem(
             "backup_host", f"is {request['host']!r}, which is no name of a host", "use letters, digits, dots and -"
         )
+    yield from problems_of_name("backup_host", request["host"])
     if not is_new_name(request["user"]) or request["user"] == "root":
         yield problem("backup_user", f"is {request['user']!r}", "name a user of the system that is not root")
     unknown = sorted({*request["exclude_sets"]} - excludes.SETS.keys())
