@@ -119,7 +119,6 @@ import signal
 import tempfile
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
@@ -134,6 +133,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repo
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import dump, read_json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
@@ -142,7 +142,7 @@ SCRATCH = "/run"
 Record = dict[str, t.Any]
 
 
-def open_repositories(module: AnsibleModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
+def open_repositories(module: HostModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
     """Open the repositories that are due, or retire their old passwords; return what was done.
 
     :raises OpenError: one of them cannot be used; those before it are remembered.
@@ -179,7 +179,7 @@ def stop(number: int, _frame: t.Any) -> t.NoReturn:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "repositories": {"type": "list", "elements": "dict", "required": True, "options": OPTIONS},
             "names": {"type": "list", "elements": "str", "required": True},
@@ -197,7 +197,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     params = module.params
     if problem := open_problem([os.path.dirname(params["record"]), params["folder"], params["program"]]):
         module.fail_json(msg=f"`record`, `folder` or `program`: {problem}. Nothing was changed.")

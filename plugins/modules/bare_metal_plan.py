@@ -142,7 +142,6 @@ plan:
 """
 
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import SPEC, Backup, Failed
@@ -152,12 +151,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     identify_disks,
     read_target,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "manifest": {"type": "dict"},
             "confirm": {"type": "str", "required": True},

@@ -90,10 +90,10 @@ steps:
 import contextlib
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import SPEC, Backup, Failed
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import IDENTITY
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
 Facts = dict[str, t.Any]
 
@@ -101,7 +101,7 @@ PHASES = ["disks", "files", "system"]
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "plan": {"type": "dict", "required": True},
             "phase": {"type": "str", "choices": PHASES, "required": True},
@@ -132,7 +132,7 @@ def main() -> None:
     )
 
 
-def carry_out(module: AnsibleModule, live: running.Live, state: Facts, steps: list[Facts]) -> None:
+def carry_out(module: HostModule, live: running.Live, state: Facts, steps: list[Facts]) -> None:
     """Carry out the steps of the phase."""
     params, plan, phase = module.params, module.params["plan"], module.params["phase"]
     for before in PHASES[: PHASES.index(phase)]:

@@ -221,7 +221,6 @@ drift:
 import os
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO, CondaError
@@ -233,6 +232,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run i
     unsolved,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
@@ -251,7 +251,7 @@ ENVIRONMENT: dict[str, dict[str, t.Any]] = {
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "environments": {"type": "list", "elements": "dict", "required": True, "options": ENVIRONMENT},
             "exclusive": {"type": "bool", "default": False},
@@ -284,7 +284,7 @@ def main() -> None:
     module.exit_json(**result)
 
 
-def respawn_where_needed(module: AnsibleModule, names: list[str]) -> None:
+def respawn_where_needed(module: HostModule, names: list[str]) -> None:
     """Start the module again in the Python that has py-rattler, if these environments need it. Does not return if it does."""
     if not names:
         return

@@ -59,13 +59,13 @@ EXAMPLES = r"""
 # The action returns it unchanged: plugins/modules/config_files.py.
 RETURN = r""" # """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configure import run
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             **SET,
             "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},

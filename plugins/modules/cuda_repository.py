@@ -94,14 +94,14 @@ source:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_repository import run
 
 
 def main() -> None:
     needed = ("url", "directory", "architecture", "keyring", "keyring_sha256")
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "user": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

@@ -77,7 +77,7 @@ directories:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_apply import run
 
@@ -88,7 +88,7 @@ def main() -> None:
         "version": {"type": "str", "required": True},
         "sha256": {"type": "list", "elements": "str", "required": True},
     }
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "wheels": {"type": "list", "elements": "dict", "required": True, "options": wheel},
             "index_url": {"type": "str", "default": ""},

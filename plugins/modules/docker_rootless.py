@@ -73,8 +73,8 @@ waiting:
 import json
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless, rootless_facts
@@ -96,7 +96,7 @@ def write_record(tree: Tree, record: rootless.Record) -> None:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "users": {"type": "list", "elements": "str", "required": True},
             "files": {"type": "list", "elements": "path", "default": []},
@@ -108,7 +108,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     tree = Tree(rootless_facts.ROOT)
     try:
         record = read_record(tree)

@@ -65,8 +65,8 @@ goes_back_after:
 
 import functools
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import apply
@@ -75,7 +75,7 @@ ROOT = "/"
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "state": {"type": "str", "choices": ["loaded", "confirmed", "absent"], "default": "loaded"},
             "seconds": {"type": "int", "default": 60},
@@ -86,7 +86,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     state = module.params["state"]
     has_nft = module.get_bin_path("nft") is not None
     loader = apply.Loader(functools.partial(module.run_command, path_prefix=apply.PROGRAMS), Tree(ROOT))

@@ -116,7 +116,7 @@ sessions:
 
 import dataclasses
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
@@ -124,7 +124,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "enabled": {"type": "bool"},
@@ -140,7 +140,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     wanted = remote.Settings(**{field.name: module.params[field.name] for field in dataclasses.fields(remote.Settings)})
     absent = module.params["state"] == "absent"
     problems = [] if absent else remote.find_problems(wanted)

@@ -256,7 +256,7 @@ findings:
       remedy: ""
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import request, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
@@ -264,7 +264,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "gpus": {"type": "list", "elements": "str", "default": []},
             "python": {"type": "path", "default": "python3"},

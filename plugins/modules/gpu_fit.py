@@ -223,7 +223,7 @@ cards:
       notes: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, host, request, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -232,7 +232,7 @@ OTHERS = ("cards", "directory", "python", "user")
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "model": {"type": "str", "required": True},
             "task": {"type": "str", "choices": list(request.TASKS), "default": "train"},

@@ -234,8 +234,8 @@ import os
 import time
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, request, run, state
@@ -275,7 +275,7 @@ ARGUMENTS: dict[str, t.Any] = {
 }
 
 
-def write_state(module: AnsibleModule, path: str, content: dict[str, t.Any]) -> None:
+def write_state(module: HostModule, path: str, content: dict[str, t.Any]) -> None:
     """Write the state for the next check."""
     try:
         write_file(path, json.dumps(content, indent=1, sort_keys=True))
@@ -286,16 +286,14 @@ def write_state(module: AnsibleModule, path: str, content: dict[str, t.Any]) -> 
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = HostModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     respawn_where_possible()
 
     def run_program(command: t.Sequence[str]) -> tuple[int, str, str]:
         program = module.get_bin_path(command[0], opt_dirs=["/sbin", "/usr/sbin"])
         if program is None:
             return 127, "", f"{command[0]} is not installed"
-        outcome: tuple[int, str, str] = module.run_command(
-            [program, *command[1:]], environ_update={"LC_ALL": "C.UTF-8"}, errors="surrogateescape"
-        )
+        outcome: tuple[int, str, str] = module.run_command([program, *command[1:]], errors="surrogateescape")
         return outcome
 
     tree = Tree(ROOT)

@@ -247,12 +247,12 @@ free_bytes:
   sample: {"/": 52818759680, "/boot": 52818759680, "/usr": 52818759680, "/var": 52818759680}
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as nvidia_facts
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={"root": {"type": "path", "default": "/"}},
         supports_check_mode=True,
     )
@@ -263,7 +263,7 @@ def main() -> None:
         if apt_cache is None:
             return ""
         below = [] if root == "/" else ["-o", f"Dir={root}"]
-        rc, out, _err = module.run_command([apt_cache, *below, "policy", *names], environ_update={"LC_ALL": "C"})
+        rc, out, _err = module.run_command([apt_cache, *below, "policy", *names])
         return out if rc == 0 else ""
 
     module.exit_json(changed=False, **nvidia_facts.gather(nvidia_facts.Tree(root), policy))

@@ -303,7 +303,7 @@ sees_all_processes:
   sample: true
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import inventory as gpu_inventory
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
@@ -312,7 +312,7 @@ ROOT = "/"
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = HostModule(argument_spec={}, supports_check_mode=True)
     nvml.respawn_where_possible()
     module.exit_json(changed=False, **gpu_inventory.gather(Tree(ROOT)))
 

@@ -269,7 +269,7 @@ now:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
@@ -280,7 +280,7 @@ ROOT = "/"
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "devices": {"type": "list", "elements": "str"},
             "mode": {"type": "str", "choices": ["enabled", "disabled", "unchanged"], "default": "unchanged"},

@@ -208,7 +208,7 @@ import contextlib
 import os
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
@@ -220,7 +220,7 @@ ROOT = "/"
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "gpus": {"type": "list", "elements": "dict", "required": True, "options": OPTIONS},
             "persist": {"type": "str", "choices": ["unit", "none"], "default": "unit"},
@@ -253,7 +253,7 @@ def main() -> None:
         module.fail_json(msg=f"{error}.{rest}", put_back=error.put_back, left=error.left, **error.cause)
 
 
-def run(module: AnsibleModule, nvml: t.Any) -> None:
+def run(module: HostModule, nvml: t.Any) -> None:
     params = module.params
     cards = nvml.cards() if params["gpus"] else []
     request = Request(
@@ -278,8 +278,8 @@ def run(module: AnsibleModule, nvml: t.Any) -> None:
     )
 
 
-def run_program(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:
-    """Run a program; a missing one must not end the module, as it does in AnsibleModule."""
+def run_program(module: HostModule, command: list[str]) -> tuple[int, str, str]:
+    """Run a program; a missing one must not end the module, as it does in HostModule."""
     try:
         code, out, err = module.run_command(command, handle_exceptions=False)
     except OSError as error:

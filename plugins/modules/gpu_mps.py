@@ -313,7 +313,7 @@ error:
 """
 
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.run import read_host, run
@@ -354,7 +354,7 @@ def main() -> None:
         "soft": {"type": "str", "default": "0M"},
         "hard": {"type": "str", "required": True},
     }
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "daemons": {"type": "list", "elements": "dict", "required": True, "options": daemon},
             "hard_limits": {"type": "list", "elements": "dict", "default": [], "options": hard_limit},

@@ -89,8 +89,8 @@ groups:
 import grp
 import pwd
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import (
     Members,
@@ -115,7 +115,7 @@ def find_primary(names: list[str]) -> list[str]:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "groups": {
                 "type": "list",
@@ -136,7 +136,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     groups = module.params["groups"]
     faults = find_problems(groups)
     unknown = [user for user in named_users(groups) if not accounts.user(user)]

@@ -141,12 +141,12 @@ import pwd
 import re
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible.module_utils.facts.system.distribution import DistributionFactCollector
 from ansible.module_utils.facts.system.platform import PlatformFactCollector
 from ansible.module_utils.facts.system.service_mgr import ServiceMgrFactCollector
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DISPLAY, nvidia_devices
@@ -168,7 +168,7 @@ def package_lists() -> bool:
     return os.path.isdir(lists) and any("_Packages" in name for name in os.listdir(lists))
 
 
-def systemd_version(module: AnsibleModule) -> int:
+def systemd_version(module: HostModule) -> int:
     systemctl = module.get_bin_path("systemctl")
     if systemctl is None:
         return 0
@@ -177,7 +177,7 @@ def systemd_version(module: AnsibleModule) -> int:
     return int(found.group(1)) if found else 0
 
 
-def facts_of_setup(module: AnsibleModule) -> dict[str, t.Any]:
+def facts_of_setup(module: HostModule) -> dict[str, t.Any]:
     """Return facts as ansible.builtin.setup names them. Each collector reads what those before it found."""
     namespace = PrefixFactNamespace("ansible", "ansible_")
     facts: dict[str, t.Any] = {}
@@ -187,7 +187,7 @@ def facts_of_setup(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "paths": {"type": "list", "elements": "path", "default": ["/", "/var", "/opt", "/etc"]},
             "setup": {"type": "bool", "default": True},

@@ -70,13 +70,13 @@ changes:
   sample: ["packages.versions.restic: 0.14.0-1 -> 0.18.0-1"]
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={"path": {"type": "path"}, "root": {"type": "path", "default": "/"}}, supports_check_mode=True
     )
 
@@ -84,9 +84,7 @@ def main() -> None:
         program = module.get_bin_path(command[0], opt_dirs=["/usr/sbin", "/sbin"])
         if program is None:
             return 127, ""
-        rc, out, _err = module.run_command(
-            [program, *command[1:]], environ_update={"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
-        )
+        rc, out, _err = module.run_command([program, *command[1:]])
         return rc, out
 
     try:

@@ -47,10 +47,10 @@ RETURN = r""" # """
 
 import tempfile
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
 
-def enroll(module: AnsibleModule, certificate: str, password: str) -> None:
+def enroll(module: HostModule, certificate: str, password: str) -> None:
     """Hand the key to mokutil. It takes the password's hash from a file that only root can read."""
     openssl, mokutil = (module.get_bin_path(name, required=True) for name in ("openssl", "mokutil"))
     _rc, hashed, _err = module.run_command([openssl, "passwd", "-6", "-stdin"], data=password, check_rc=True)
@@ -66,7 +66,7 @@ def enroll(module: AnsibleModule, certificate: str, password: str) -> None:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "certificate": {"type": "path", "required": True},
             "password": {"type": "str", "required": True, "no_log": True},

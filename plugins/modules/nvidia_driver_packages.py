@@ -86,7 +86,7 @@ taken_back:
 import contextlib
 import dataclasses
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import command_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host, alone
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Failed, Stuck
@@ -96,7 +96,7 @@ ROOT = "/"
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "settled", "absent"], "default": "present"},
             "change": {"type": "dict", "default": {}},

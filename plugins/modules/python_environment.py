@@ -73,13 +73,13 @@ directory:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "path": {"type": "path", "default": "/opt/rigwright/python"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -95,7 +95,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     params = module.params
     path, requirements = params["path"], params["requirements"] or ""
     try:

@@ -150,12 +150,12 @@ changed_paths:
   sample: [/usr/local/bin/frps]
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.release_run import SPEC, run
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec=SPEC,
         required_if=[("state", "present", ("version", "url", "checksum", "programs"))],
         supports_check_mode=True,

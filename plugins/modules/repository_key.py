@@ -68,8 +68,8 @@ import re
 import time
 import urllib.error
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.openpgp import Invalid, armored, parse_keys
 
 TRIES = 3
@@ -97,7 +97,7 @@ def download(url: str, timeout: int) -> bytes:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "url": {"type": "str", "required": True},
             "fingerprints": {"type": "list", "elements": "str", "required": True, "no_log": False},

@@ -52,8 +52,8 @@ import json
 import typing as t
 import zlib
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import Failed, run_all
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
 if t.TYPE_CHECKING:
     # Ansible copies to the host what this file names; modules of roles import it there.
@@ -62,7 +62,7 @@ if t.TYPE_CHECKING:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         # Long, or with secrets: neither is logged.
         argument_spec={
             "sources": {"type": "str", "required": True, "no_log": True},

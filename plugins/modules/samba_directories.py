@@ -79,7 +79,7 @@ import json
 import os
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import directories
@@ -100,7 +100,7 @@ def write_record(record: t.Mapping[str, directories.Original]) -> None:
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "directories": {
                 "type": "list",
@@ -122,7 +122,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     try:
         record = read_record()
     except (KeyError, TypeError, ValueError) as error:

@@ -83,15 +83,15 @@ changes:
   sample: ["bob: removed", "alice: password changed"]
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database, users
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.user_database import Database, shown
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "users": {
                 "type": "list",
@@ -113,7 +113,7 @@ def main() -> None:
         run(module)
 
 
-def run(module: AnsibleModule) -> None:
+def run(module: HostModule) -> None:
     wrong = list(
         users.problems_of_request(
             module.params["users"], accounts.uids_of(user["name"] for user in module.params["users"])

@@ -261,13 +261,13 @@ findings:
   sample: [{id: storage.disks, status: pass, evidence: "/data: ext4 UUID=... on ZL2A1B2C", remedy: ""}]
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import run
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "state": {"type": "str", "choices": ["planned", "present", "absent"], "default": "present"},
             # _storage/rows.py reads their rows, so that all problems are reported at once.

@@ -66,13 +66,13 @@ pending:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import UNITS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import run
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             **UNITS,
             "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},

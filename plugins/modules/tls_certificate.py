@@ -146,12 +146,12 @@ changed_paths:
   sample: [/etc/frp/pki/server.crt, /etc/frp/pki/server.key]
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.certificate_run import SPEC, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=SPEC, required_if=[("state", "present", ("names",))], supports_check_mode=True)
+    module = HostModule(argument_spec=SPEC, required_if=[("state", "present", ("names",))], supports_check_mode=True)
     run(module)
 
 

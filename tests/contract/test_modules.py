@@ -136,7 +136,7 @@ def check_mode(text: str) -> Iterator[str]:
     makes = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("AnsibleModule")
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("AnsibleModule", "HostModule"))
     ]
     for call in makes:
         if not any(word.arg == "supports_check_mode" and ast.unparse(word.value) == "True" for word in call.keywords):

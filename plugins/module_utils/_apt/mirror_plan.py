@@ -287,7 +287,7 @@ def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
                 target,
                 *(f"-o{name}={value}" for name, value in options.items()),
             ]
-            status, _out, message = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+            status, _out, message = module.run_command(command)
             if status == TIMED_OUT:
                 raise apt_mirrors.Unreachable(f"no answer within {3 * timeout} s")
             if status != 0:

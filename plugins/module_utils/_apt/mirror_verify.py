@@ -21,7 +21,6 @@ if t.TYPE_CHECKING:
 Outcome = tuple[int, str, str]
 
 PIP = ("python3", "-I", "-m", "pip", "config", "--global", "get", "global.index-url")
-ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 
 def apt(status: int, fit: bool, states: t.Sequence[str]) -> Finding:
@@ -88,11 +87,11 @@ def findings(
     """Return the findings on each service that has a mirror."""
     found = []
     if wanted.apt_urls:
-        status = run(plan["update"], environ_update=ENVIRONMENT)[0]
-        error = run(["apt-cache", "policy"], environ_update=ENVIRONMENT)[2]
+        status = run(plan["update"])[0]
+        error = run(["apt-cache", "policy"])[2]
         found += [apt(status, plan["fit"], plan["states"]), sources(error)]
     if wanted.pip_url:
-        found.append(pip(run([*PIP], environ_update=ENVIRONMENT), wanted.pip_url))
+        found.append(pip(run([*PIP]), wanted.pip_url))
     endpoints = mirror_request.endpoints(wanted)
     if endpoints:
         found.append(services({url: ask(url) for url in endpoints}))

@@ -62,7 +62,7 @@ def missing_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Sequen
     :param run: ``run_command`` of the module.
     """
     command = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *names]
-    _status, output, _error = run(command, environ_update={"LC_ALL": "C.UTF-8"})
+    _status, output, _error = run(command)
     installed = {line.split()[1] for line in output.splitlines() if line.startswith(("ii", "hi"))}
     return [name for name in names if name not in installed]
 

@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -39,6 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
     Place,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
@@ -52,8 +52,7 @@ def say(text: str) -> None:
 
 
 def call(*command: str) -> tuple[int, str]:
-    # There is no module whose run_command could be used.
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # pylint: disable=ansible-bad-function
+    done = programs.run(command)
     return done.returncode, done.stdout.strip()
 
 
@@ -261,7 +260,7 @@ def restore_dump(job: Job, restic: Restic, args: argparse.Namespace) -> int:
 
 def in_person(restic: Restic, *arguments: str) -> int:
     """Run restic with the caller's own input and output: a dump is no text, and restic may ask questions."""
-    return subprocess.run(restic.command(*arguments), check=False, env=restic.environment()).returncode  # pylint: disable=ansible-bad-function
+    return programs.run(restic.command(*arguments), restic.environment(), capture_output=False).returncode
 
 
 @contextlib.contextmanager

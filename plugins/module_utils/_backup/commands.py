@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH, as_user, end_group
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import DUMP, EXPOSED, HOOK
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 
 HOOK_TIMEOUT_S = 300
 
@@ -75,11 +76,11 @@ def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping
         exposed = _exposed(hook["command"], user, own.get("PATH", PATH))
         if exposed:
             return Failure(EXPOSED, f"the hook {name} was not run: users other than root can change {exposed}")
-        # There is no module whose run_command could be used.
-        child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+        child = programs.start(
             hook["command"],
+            {**own, **variables},
+            {},
             stdin=subprocess.DEVNULL,
-            env={**own, **variables},
             start_new_session=True,
             **as_user(user),
         )
@@ -123,13 +124,14 @@ class Dump:
             if exposed:
                 self.kind, self.problem = EXPOSED, f"was not run: users other than root can change {exposed}"
                 return False
-            child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+            child = programs.start(
                 command,
+                own,
+                {},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
-                env=own,
                 **as_user(user),
             )
         except (OSError, KeyError, ValueError) as error:

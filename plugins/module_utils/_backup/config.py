@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Repository, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import parse_version
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 
 # Every snapshot has a tag of its job, `job:<name>`, and one of what it is a snapshot of. No other tag begins so.
 JOB = "job:"
@@ -207,8 +207,7 @@ def read_version(program: str) -> tuple[int, ...]:
     :raises ConfigError: there is no restic.
     """
     try:
-        # There is no module whose run_command could be used.
-        done = subprocess.run([program, "version"], check=False, capture_output=True, text=True)  # pylint: disable=ansible-bad-function
+        done = programs.run([program, "version"])
     except OSError as error:
         raise ConfigError(f"{program} cannot be run ({error}): run the role backup") from None
     version = parse_version(done.stdout)

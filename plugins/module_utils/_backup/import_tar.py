@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import tarfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import judge
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 
 # Programs that need a capability instead of the set-user-ID bit on Debian and Ubuntu; without it they fail for everybody but root.
 CAPABLE = (
@@ -154,8 +154,7 @@ def unpack(archive: str, scratch: str) -> str:
     command.append("--anchored")
     for name in (*RUNNING, LAYERS):
         command += [f"--exclude={top}{name}/*" for top in ("", "./", "/")]
-    # There is no module whose run_command could be used.
-    done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")  # pylint: disable=ansible-bad-function
+    done = programs.run(command)
     return (
         "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"tar ended with {done.returncode}"])[-1]
     )

@@ -59,6 +59,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.step
     read_step_file,
     write_step_file,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
@@ -120,16 +121,7 @@ def keep_manifest(path: str) -> str:
 
 def _ask(command: list[str]) -> tuple[int, str]:
     try:
-        # There is no module whose run_command could be used.
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=HOOK_TIMEOUT_S,
-            env={"PATH": PATH, "LC_ALL": "C.UTF-8", "LANGUAGE": "C"},
-        )
+        done = programs.run(command, {"PATH": PATH}, timeout=HOOK_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return 127, ""
     return done.returncode, done.stdout

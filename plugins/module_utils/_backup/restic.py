@@ -26,6 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     Outcome,
     judge,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 
 _LIMIT = 2500  # first lines of stderr that are kept, and as many last ones
 _PATIENCE_S = 10
@@ -167,7 +168,7 @@ class Restic:
         if self.cache:
             # Packs are made in files first, and they are large: not where the unit may not write, and not in memory.
             kept["TMPDIR"] = self.cache
-        return {"PATH": PATH, "LC_ALL": "C.UTF-8", **kept, **self.repository.environment(as_values=bool(self.user))}
+        return {"PATH": PATH, **kept, **self.repository.environment(as_values=bool(self.user))}
 
     def run(
         self,
@@ -208,13 +209,12 @@ class Restic:
         cwd: str | None,
         pass_fds: t.Sequence[int],
     ) -> Done:
-        # There is no module whose run_command could be used, and it cannot report progress.
-        child = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+        child = programs.start(
             command,
+            self.environment(),
             stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=self.environment(),
             cwd=cwd,
             pass_fds=pass_fds,
         )

@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import ROOT, WORK
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
 
 Facts = dict[str, t.Any]
 Run = t.Callable[..., tuple[int, str, str]]
@@ -27,7 +28,7 @@ STATE = f"{WORK}/state.json"
 LOCK = f"{WORK}/lock"
 # The environment of commands of the live system and of the restored one.
 ENVIRONMENT = {
-    "LC_ALL": "C.UTF-8",
+    **LOCALE,
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "DEBIAN_FRONTEND": "noninteractive",
 }

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
@@ -67,12 +67,7 @@ def judge(expected: Facts, found: Facts) -> list[str]:
 def read_machine(tree: Tree) -> Facts:
     mounts = system_mounts.parse_mountinfo(tree.text("/proc/self/mountinfo"))
     keys = [name for name in tree.names("/etc/ssh") if re.fullmatch(r"ssh_host_\w+_key\.pub", name)]
-    failed = subprocess.run(  # pylint: disable=ansible-bad-function
-        ["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
+    failed = programs.run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"]).stdout
     return {
         "host": tree.text("/proc/sys/kernel/hostname").strip(),
         "machine_id": tree.text("/etc/machine-id").strip(),

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle, programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_link
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
@@ -98,7 +97,7 @@ def main(root: str | None = None) -> int:
 def reload_units() -> bool:
     """Let systemd read unit files and fstab again: it has loaded them before this program restored the old ones."""
     command = ["systemctl", "daemon-reload"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+    done = programs.run(command)
     if done.returncode != 0:
         sys.stdout.write(f"systemd runs with unit files that were put back since: {done.stderr.strip()}\n")
     return done.returncode == 0

@@ -178,9 +178,7 @@ class ConfigFiles:
 
     def _run(self, command: list[str], complaint: str) -> None:
         try:
-            code, out, err = self.module.run_command(
-                command, handle_exceptions=False, environ_update={"LC_ALL": "C.UTF-8"}
-            )
+            code, out, err = self.module.run_command(command, handle_exceptions=False)
         except OSError as error:
             raise CheckFailed(f"{complaint}: {error.strerror}") from error
         if code != 0:

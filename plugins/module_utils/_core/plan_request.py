@@ -10,7 +10,7 @@ import json
 import os
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
 # The action has validated request and secrets against the argument spec of the role.
 SPEC: dict[str, t.Any] = {
@@ -21,12 +21,12 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def role_module() -> tuple[AnsibleModule, dict[str, t.Any]]:
+def role_module() -> tuple[HostModule, dict[str, t.Any]]:
     """Return the module and its request: the options of the role, the secrets among them, the context, and ``planned``.
 
     ``planned`` is what earlier tasks of the run would have made in check mode (roles/common/vars/main/planned.yml).
     """
-    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    module = HostModule(argument_spec=SPEC, supports_check_mode=True)
     if os.geteuid() != 0:
         module.fail_json(msg="a plan reads what root alone may: set `become: true`")
     params = module.params
@@ -34,7 +34,7 @@ def role_module() -> tuple[AnsibleModule, dict[str, t.Any]]:
     return module, request if module.check_mode else {**request, "planned": {}}
 
 
-def client_runner(module: AnsibleModule) -> t.Callable[..., tuple[int, str, str]]:
+def client_runner(module: HostModule) -> t.Callable[..., tuple[int, str, str]]:
     """Return ``run_command`` of a module; a program that is not installed ends with status 127 instead of ending the module."""
 
     def run(command: list[str], **options: t.Any) -> tuple[int, str, str]:

@@ -64,7 +64,7 @@ class Containers:
 
     def _run(self, command: list[str]) -> Outcome:
         # The variables are those of the scripts.
-        return self.call(command, environ_update={"LC_ALL": "C.UTF-8"}, expand_user_and_vars=False)
+        return self.call(command, expand_user_and_vars=False)
 
     def _error(self, output: str) -> str:
         return shortened((self.image_error or output).strip(), ERROR_LENGTH)

@@ -42,7 +42,7 @@ def read_user(run: RunCommand, name: str, files: t.Iterable[str]) -> rootless.Us
     show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
     _rc, out, _err = run(
         rootless.read_as_user(name, uid, "systemctl", "--user", *show),
-        environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
+        environ_update={"TZ": "UTC"},
     )
     shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
     started = parse_time(shown.get("ActiveEnterTimestamp", ""))

@@ -76,7 +76,7 @@ class Clients:
 
     def _run(self, command: list[str]) -> Outcome:
         # The variables are those of the scripts.
-        return self.call(command, environ_update={"LC_ALL": "C.UTF-8"}, expand_user_and_vars=False)
+        return self.call(command, expand_user_and_vars=False)
 
     def container(self) -> list[Finding]:
         """Run a container that publishes a port."""

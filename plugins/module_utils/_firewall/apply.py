@@ -22,10 +22,10 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
@@ -210,7 +210,7 @@ def command(action: str) -> list[str]:
 
 def run(command: list[str]) -> tuple[int, str, str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+        done = programs.run(command)
     except OSError as error:
         return NOT_THERE, "", str(error)
     return done.returncode, done.stdout, done.stderr

@@ -74,7 +74,7 @@ def read_host(tree: Tree, role: str) -> Host:
 
 def known_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Iterable[str]) -> frozenset[str]:
     """Return those of *names* that apt can install."""
-    _rc, out, _err = run(["apt-cache", "policy", *names], check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})
+    _rc, out, _err = run(["apt-cache", "policy", *names], check_rc=True)
     return parse_policy(out)
 
 

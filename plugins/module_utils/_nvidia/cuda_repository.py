@@ -224,9 +224,7 @@ class Repository:
     def _run(self, command: list[str]) -> tuple[int, str, str]:
         """Run a command, again as long as another process holds a lock that it needs."""
         for tries_left in reversed(range(TRIES)):
-            rc, out, err = self.run_command(
-                command, environ_update={"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-            )
+            rc, out, err = self.run_command(command, environ_update={"DEBIAN_FRONTEND": "noninteractive"})
             if rc == 0 or not LOCKED.search(out + err):
                 break
             if tries_left:

@@ -68,6 +68,6 @@ def archive_files(run: Run, host: cuda.Host) -> list[dict[str, str]]:
         if (row.distribution, row.version) == (host.distribution, host.version)
     )
     wanted = [name for name in components if "firmware" not in name and name != "restricted"]
-    _rc, out, _err = run(list(archive.COMMAND), check_rc=True, environ_update={"LC_ALL": "C.UTF-8"})
+    _rc, out, _err = run(list(archive.COMMAND), check_rc=True)
     text = archive.component_source(archive.parse_targets(out), host.distribution, wanted, ARCHIVE_SOURCE)
     return [{"path": ARCHIVE_SOURCE, "content": text}] if text else []

@@ -11,7 +11,6 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.trial import (
-    ENVIRONMENT,
     Outcome,
     Run,
     shorten,
@@ -33,11 +32,11 @@ SESSIONS = {
 def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
     """Compile and run the test program, and look for the compiler in every kind of session."""
     nvcc = f"{plan['root']}/bin/nvcc"
-    version = run([nvcc, "--version"], environ_update=ENVIRONMENT)
+    version = run([nvcc, "--version"])
     executed: Outcome | None = None
     with sources({f"{PROGRAM}.cu": request["program"]}) as directory:
         program = f"{directory}/{PROGRAM}"
-        compiled = run([nvcc, "-o", program, f"{program}.cu"], environ_update=ENVIRONMENT)
+        compiled = run([nvcc, "-o", program, f"{program}.cu"])
         if compiled[0] == 0 and plan["gpus"] > 0:
             executed = run([program])
     sessions = {name: run(command)[0] for name, command in SESSIONS.items()}

@@ -10,7 +10,6 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.trial import (
-    ENVIRONMENT,
     Outcome,
     Run,
     shorten,
@@ -29,14 +28,12 @@ def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.An
     convolved: Outcome | None = None
     with sources(request["programs"]) as directory:
         # Like a user's build: no option names the directories of headers and library.
-        compiled = run(
-            ["cc", "-o", f"{directory}/version", f"{directory}/{VERSION}", "-lcudnn"], environ_update=ENVIRONMENT
-        )
+        compiled = run(["cc", "-o", f"{directory}/version", f"{directory}/{VERSION}", "-lcudnn"])
         if compiled[0] == 0:
             executed = run([f"{directory}/version"])
         if plan["gpus"] > 0:
             line = f"nvcc -x cu -o {directory}/convolution {directory}/{CONVOLUTION} -lcudnn && {directory}/convolution"
-            convolved = run(["bash", "-lc", line], environ_update=ENVIRONMENT)
+            convolved = run(["bash", "-lc", line])
     return [version(compiled, executed), convolution(convolved)]
 
 

@@ -34,7 +34,6 @@ ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
     "APT_LISTCHANGES_FRONTEND": "none",
     "NEEDRESTART_SUSPEND": "1",
-    "LC_ALL": "C.UTF-8",
 }
 
 

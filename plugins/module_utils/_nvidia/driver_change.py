@@ -17,11 +17,11 @@ import dataclasses
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     replace_file,
 )
@@ -435,9 +435,7 @@ def main() -> int:
 
     def run(command: t.Sequence[str]) -> tuple[int, str, str]:
         # At boot there is no Ansible module with a run_command.
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            command, check=False, capture_output=True, text=True, errors="replace", env={**os.environ, **ENVIRONMENT}
-        )
+        done = programs.run(command, {**os.environ, **ENVIRONMENT})
         return done.returncode, done.stdout, done.stderr
 
     try:

@@ -13,7 +13,6 @@ import typing as t
 
 Outcome = tuple[int, str, str]
 Run = t.Callable[..., Outcome]
-ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 
 @contextlib.contextmanager

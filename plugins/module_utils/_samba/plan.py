@@ -33,7 +33,6 @@ TESTPARM = "/usr/bin/testparm"
 SMBD = "/usr/sbin/smbd"
 PDBEDIT = "/usr/bin/pdbedit"
 MODULES = "/usr/lib/*/samba/vfs"
-TEXT_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 
 class Planner:
@@ -144,9 +143,7 @@ class Planner:
         with tempfile.NamedTemporaryFile("w", prefix="rigwright_samba_", suffix=".conf", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            rc, out, err = self.module.run_command(
-                [TESTPARM, "-s", "--suppress-prompt", file.name], environ_update=TEXT_ENVIRONMENT
-            )
+            rc, out, err = self.module.run_command([TESTPARM, "-s", "--suppress-prompt", file.name])
         lines = [line for line in err.splitlines() if line and not line.startswith(("Load smb", "Loaded services"))]
         return {
             "unknown": config.unknown_parameters(err),
@@ -157,7 +154,7 @@ class Planner:
     def _accounts(self) -> dict[str, users.Account]:
         if not os.path.exists(PDBEDIT):
             return {}
-        rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"], environ_update=TEXT_ENVIRONMENT)
+        rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"])
         return users.parse_accounts(out) if rc == 0 else {}
 
     def _record(self, path: str) -> t.Any:

@@ -86,9 +86,7 @@ class Database:
                 self._run([SMBPASSWD, option, name])
 
     def _run(self, command: list[str], data: str | None = None, remedy: str = "") -> str:
-        rc, out, err = self.module.run_command(
-            command, data=data, binary_data=True, environ_update={"LC_ALL": "C.UTF-8"}
-        )
+        rc, out, err = self.module.run_command(command, data=data, binary_data=True)
         if rc != 0:
             output = " ".join((err or out).split()[-40:])
             self.module.fail_json(

@@ -37,7 +37,7 @@ class Clients:
     def _list_shares(self, *options: str, password: str | None = None) -> Outcome:
         """List the shares; a password, or its hash, comes by standard input."""
         command = ["smbclient", "--configfile=/dev/null", f"--port={self.request['port']}", "--timeout=10"]
-        environment = {"LC_ALL": "C.UTF-8", **({} if password is None else {"PASSWD_FD": "0"})}
+        environment = {} if password is None else {"PASSWD_FD": "0"}
         return self.run([*command, *options, "--list=//127.0.0.1"], data=password, environ_update=environment)
 
     def anonymous(self) -> Finding:

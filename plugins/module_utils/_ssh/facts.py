@@ -88,7 +88,7 @@ def can_sudo(module: AnsibleModule, account: Account) -> bool:
     sudo = module.get_bin_path("sudo")
     if sudo is None:
         return False
-    _rc, out, _err = module.run_command([sudo, "-n", "-l", "-U", account.name], environ_update={"LC_ALL": "C"})
+    _rc, out, _err = module.run_command([sudo, "-n", "-l", "-U", account.name])
     return grants_root(out, password=has_password(account))
 
 

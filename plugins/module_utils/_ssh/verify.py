@@ -21,7 +21,6 @@ CLIENT_OPTIONS = (
     "StrictHostKeyChecking=no",
     "UserKnownHostsFile=/dev/null",
 )
-ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 
 def client(door: str, port: int) -> list[str]:
@@ -68,7 +67,7 @@ def jail(wanted: bool, outcome: Outcome) -> Finding:
 
 def findings(run: t.Callable[..., Outcome], request: Params, plan: Params) -> list[Finding]:
     """Return the findings of the plan and of the clients."""
-    _status, _out, error = run(client(plan["door"], plan["ports_open"][0]), environ_update=ENVIRONMENT)
+    _status, _out, error = run(client(plan["door"], plan["ports_open"][0]))
     wanted = request["fail2ban"]
-    outcome = run(["fail2ban-client", "status", "sshd"], environ_update=ENVIRONMENT) if wanted else (0, "", "")
+    outcome = run(["fail2ban-client", "status", "sshd"]) if wanted else (0, "", "")
     return [*plan["findings"], ways_in(error, plan["passwords_refused"]), jail(wanted, outcome)]

@@ -112,7 +112,7 @@ class Storage:
 
     def run(self, command: t.Sequence[str], data: str | None = None) -> tuple[int, str, str]:
         arguments = [self.module.get_bin_path(command[0]) or command[0], *command[1:]]
-        rc, out, err = self.module.run_command(arguments, data=data, environ_update={"LC_ALL": "C.UTF-8"})
+        rc, out, err = self.module.run_command(arguments, data=data)
         return rc, out, err
 
     def read_record(self) -> dict[str, Given]:

@@ -17,9 +17,7 @@ LIMIT = 2.5
 
 def check(run: t.Callable[..., t.Any], role: str, units: t.Sequence[str]) -> Finding:
     """Return the finding on the units of a role."""
-    _status, output, _error = run(
-        ["systemd-analyze", "security", "--no-pager", *units], environ_update={"LC_ALL": "C.UTF-8"}
-    )
+    _status, output, _error = run(["systemd-analyze", "security", "--no-pager", *units])
     exposures = re.findall(r"level for (\S+): ([0-9.]+)", output)
     sandboxed = [unit for unit, exposure in exposures if float(exposure) < LIMIT]
     shown = ", ".join(" ".join(row) for row in exposures) or "systemd-analyze reported none"

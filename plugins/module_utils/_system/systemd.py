@@ -86,7 +86,7 @@ def show(run: t.Callable[..., t.Any], names: t.Sequence[str], properties: t.Iter
     if not names:
         return {}
     wanted = ",".join(dict.fromkeys(("Id", "Names", *properties)))
-    environment = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    environment = {"TZ": "UTC"}
     _status, output, _error = run(
         ["systemctl", "show", f"--property={wanted}", *names], check_rc=True, environ_update=environment
     )

@@ -161,7 +161,7 @@ class Units:
     def _validate(self, unit: dict[str, t.Any]) -> None:
         if not unit["validate"] or self.coming:
             return
-        code, out, err = self.module.run_command(shlex.split(unit["validate"]), environ_update={"LC_ALL": "C.UTF-8"})
+        code, out, err = self.module.run_command(shlex.split(unit["validate"]))
         if code != 0:
             raise UnitFailed(
                 f"{unit['name']} goes on as it is: what it would load now is refused by `{unit['validate']}` "
@@ -238,9 +238,7 @@ class Units:
         return out
 
     def _call(self, *arguments: str) -> tuple[int, str, str]:
-        outcome: tuple[int, str, str] = self.module.run_command(
-            ["systemctl", *arguments], environ_update={"LC_ALL": "C.UTF-8", "TZ": "UTC"}
-        )
+        outcome: tuple[int, str, str] = self.module.run_command(["systemctl", *arguments], environ_update={"TZ": "UTC"})
         return outcome
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
+
 ACCOUNT = "gnome-remote-desktop"
 
 # The settings of grdctl and, below the account's home, those of GNOME's dialog, which take precedence.
@@ -170,7 +172,7 @@ def as_account(home: str, *command: str) -> list[str]:
     ``grdctl --system`` does the same through pkexec, which may not be installed, writes the arguments to the journal, and exits with 0
     even when grdctl fails. The environment is empty otherwise, because XDG_DATA_HOME would redirect grdctl.
     """
-    environment = [f"HOME={home}", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"]
+    environment = [f"HOME={home}", *(f"{name}={value}" for name, value in LOCALE.items()), "PATH=/usr/bin:/bin"]
     return ["runuser", "-u", ACCOUNT, "--", "env", "-i", *environment, *command]
 
 

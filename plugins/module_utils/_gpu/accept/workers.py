@@ -22,6 +22,7 @@ import threading
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import links, loads, patterns, program
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import COPY_TESTS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
@@ -182,14 +183,14 @@ class Worker:
         variables = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_CACHE_DISABLE": "1"}
         environment = {**os.environ, **options.pop("env", {}), **variables}
         self.card, self.outcome = cards[0], Outcome()
-        self.process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+        self.process = programs.start(
             [python, "-I", "-u", "-c", STARTER, json.dumps(request)],
+            environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd="/",
-            env=environment,
             start_new_session=True,
             **options,
         )

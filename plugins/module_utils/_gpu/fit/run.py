@@ -172,5 +172,5 @@ class Fit:
         entry = accounts.user(self.user)
         if entry is None:
             raise Refusal(f"There is no user {self.user}: set `user` to one that exists")
-        own = {"PATH": os.defpath, "HOME": entry.pw_dir, "LC_ALL": "C.UTF-8"}
+        own = {"PATH": os.defpath, "HOME": entry.pw_dir}
         return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "env": own}

@@ -10,12 +10,12 @@ It succeeds whatever the verdict is. It fails when it cannot check or cannot wri
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -31,16 +31,7 @@ TIMEOUT_S = 60
 def run(command: t.Sequence[str]) -> tuple[int, str, str]:
     """Run a command. One that cannot be started, or hangs, has status 127 and no output."""
     try:
-        # There is no module whose run_command could be used.
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        )
+        done = programs.run(command, timeout=TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         return 127, "", str(error)
     return done.returncode, done.stdout, done.stderr

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
@@ -31,9 +31,7 @@ class Host:
         :raises Refusal: the program is missing, or it failed and *check_rc* is set.
         """
         try:
-            done = subprocess.run(  # pylint: disable=ansible-bad-function
-                command, capture_output=True, text=True, check=False
-            )
+            done = programs.run(command)
         except OSError as error:
             raise Refusal(f"`{' '.join(command)}`: {error}") from error
         if check_rc and done.returncode:

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
@@ -25,7 +25,7 @@ PROGRAM = "_gpu.mode.boot"
 
 def run(command: list[str]) -> tuple[int, str, str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # pylint: disable=ansible-bad-function
+        done = programs.run(command)
     except OSError as error:
         # A missing program must not stop the other cards.
         return NOT_THERE, "", str(error)

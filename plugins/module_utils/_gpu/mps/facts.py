@@ -90,9 +90,7 @@ def find_host(
         return None
 
     def execute(command: t.Sequence[str], environment: t.Mapping[str, str], text: str) -> tuple[int, str, str]:
-        result = module.run_command(
-            list(command), data=text, binary_data=True, environ_update={"LC_ALL": "C.UTF-8", **environment}
-        )
+        result = module.run_command(list(command), data=text, binary_data=True, environ_update={**environment})
         return t.cast("tuple[int, str, str]", result)
 
     return Host(execute, manager, program, config_root, unit_folder)

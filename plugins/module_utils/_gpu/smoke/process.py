@@ -15,6 +15,8 @@ import time
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
+
 # Kept of the output of a program: the report is one line, and a wrong program may never stop.
 KEPT_BYTES = 65536
 # The program ends itself at the limit. This much later it is killed, with its children.
@@ -57,7 +59,7 @@ def execute(command: t.Sequence[str], seconds: float, text: str = "", **options:
     :raises OSError: it cannot be started.
     """
     # run_command has no time limit, and kills no children.
-    process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+    process = programs.start(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

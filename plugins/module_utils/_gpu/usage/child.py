@@ -13,6 +13,8 @@ import subprocess
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
+
 # A sample of 16 GPUs with a thousand processes is a tenth of it.
 _LIMIT = 4 << 20
 
@@ -72,10 +74,8 @@ class Child:
             raise Unanswered("NVML does not answer, and the kernel cannot end the process that asks it")
         if self._process is None or self._process.poll() is not None:
             self._release()
-            # A program of its own: a fork would share the sampler's files. There is no module whose run_command could be used.
-            self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
+            # A program of its own: a fork would share the sampler's files.
+            self._process = programs.start(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._killed = self._has_answered = False
         return self._process
 

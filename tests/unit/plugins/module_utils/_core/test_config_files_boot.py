@@ -52,7 +52,7 @@ def reloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Reloads:
         found.calls.append((command, (tmp_path / boot.UNIT[1:]).exists()))
         return subprocess.CompletedProcess(command, found.status, "", "Failed to reload daemon\n")
 
-    monkeypatch.setattr(boot, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(boot, "programs", SimpleNamespace(run=run))
     return found
 
 

@@ -139,6 +139,6 @@ def test_special_characters_in_a_password_are_accepted() -> None:
 def test_commands_run_as_the_daemons_account() -> None:
     assert remote.as_account("/var/lib/gnome-remote-desktop", "grdctl", "status") == [
         *("runuser", "-u", "gnome-remote-desktop", "--"),
-        *("env", "-i", "HOME=/var/lib/gnome-remote-desktop", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"),
+        *("env", "-i", "HOME=/var/lib/gnome-remote-desktop", "LC_ALL=C.UTF-8", "LANGUAGE=", "PATH=/usr/bin:/bin"),
         *("grdctl", "status"),
     ]

@@ -1,0 +1,20 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The base of all modules."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
+
+
+class HostModule(AnsibleModule):
+    """A module whose ``run_command`` starts programs with the one locale."""
+
+    def __init__(self, argument_spec: dict[str, t.Any], **options: t.Any) -> None:
+        super().__init__(argument_spec, **options)
+        self.run_command_environ_update = dict(LOCALE)
