@@ -10,7 +10,6 @@ import fcntl
 import glob
 import ipaddress
 import os
-import re
 import socket
 import stat
 import typing as t
@@ -42,8 +41,8 @@ class Host(Tree):
     def mount_points(self) -> list[str]:
         """Return where something is mounted, and where fstab(5) mounts something."""
         mounted = [mount.target for mount in mounts.parse_mountinfo(self.text("/proc/self/mountinfo"))]
-        fields = [line.split() for line in self.text("/etc/fstab").split("\n") if not line.lstrip().startswith("#")]
-        declared = [unescaped(field[1]) for field in fields if len(field) > 2 and field[1].startswith("/")]
+        lines = mounts.fstab_lines(self.text("/etc/fstab"))
+        declared = [line.target for line in lines if line.target.startswith("/")]
         return sorted({os.path.normpath(point) for point in (*mounted, *declared)})
 
     def vfs_modules(self, pattern: str) -> set[str]:
@@ -107,11 +106,6 @@ def foreign_link(path: str, owner: int = 0) -> str:
         here = "/" if target.startswith("/") else here
         names = target.split("/") + names
     return ""
-
-
-def unescaped(text: str) -> str:
-    """Return a path of fstab(5) or mountinfo, in which a blank is a backslash and 040."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def ports(port: int, windows: bool, macos: bool) -> list[dict[str, t.Any]]:

@@ -11,7 +11,7 @@ import json
 import re
 import typing as t
 
-LSBLK = ("lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,RO,SERIAL,MODEL,MOUNTPOINTS,UUID")
+LSBLK = ("lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,RO,SERIAL,MODEL,MOUNTPOINTS,UUID,LABEL")
 BY_ID = "/dev/disk/by-id"
 # Partitions, and what is no disk of its own.
 NOT_A_DISK = ("rom", "part", "crypt", "lvm", "dm", "mpath", "md")
@@ -39,7 +39,7 @@ class Content:
 class Device:
     """A disk or a partition. ``names``: all that fstab may call it; ``mounts``: where it is mounted; ``held_by``: the devices on it.
 
-    ``uuid``: what udev knows, also of disks that are not looked into.
+    ``uuid``, ``label``: what udev knows, also of disks that are not looked into.
     """
 
     path: str
@@ -49,6 +49,7 @@ class Device:
     mounts: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
     uuid: str = ""
+    label: str = ""
 
     @property
     def uses(self) -> list[str]:
@@ -58,10 +59,14 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Disk(Device):
-    """``ids``: its names in /dev/disk/by-id; ``busy``: the kernel lets nobody have it alone."""
+    """``ids``: its names in /dev/disk/by-id; ``busy``: the kernel lets nobody have it alone.
+
+    ``shared_serial``: another disk has its serial too, as in a USB dock, or as a second namespace of one NVMe controller.
+    """
 
     ids: tuple[str, ...] = ()
     serial: str = ""
+    shared_serial: bool = False
     model: str = ""
     read_only: bool = False
     busy: bool = False
@@ -69,8 +74,12 @@ class Disk(Device):
 
     @property
     def key(self) -> str:
-        """Return the name that confirms a wipe: the serial, or the first id of a disk without one."""
-        return self.serial or (self.ids[0] if self.ids else "")
+        """Return a name that no other disk has: the serial, or the first id where there is no serial or several disks have it."""
+        return self.serial if self.serial and not self.shared_serial else self.ids[0] if self.ids else ""
+
+    def key_as(self, name: str) -> str:
+        """Return the name by which the record and confirmations know a disk that the user calls *name*."""
+        return self.serial if self.serial and not self.shared_serial else name or self.key
 
     @property
     def every_use(self) -> list[str]:
@@ -151,9 +160,9 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
         return frozenset([path, *(link for link, target in links.items() if target == path)])
 
     disks = []
-    for entry in json.loads(lsblk)["blockdevices"]:
-        if entry["type"] in NOT_A_DISK or not entry["size"]:
-            continue
+    rows = [row for row in json.loads(lsblk)["blockdevices"] if row["type"] not in NOT_A_DISK and row["size"]]
+    serials = [(row.get("serial") or "").strip() for row in rows]
+    for entry, serial in zip(rows, serials):
         children = entry.get("children", [])
         links_of = names(entry["path"])
         disks.append(
@@ -165,7 +174,9 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
                 held_by=_held(child for child in children if child["type"] != "part"),
                 uuid=entry.get("uuid") or "",
                 ids=tuple(sorted(link[len(BY_ID) + 1 :] for link in links_of if link.startswith(f"{BY_ID}/"))),
-                serial=(entry.get("serial") or "").strip(),
+                label=entry.get("label") or "",
+                serial=serial,
+                shared_serial=serials.count(serial) > 1,
                 model=(entry.get("model") or "").strip(),
                 read_only=entry["ro"] in (True, "1"),
                 partitions=tuple(
@@ -176,6 +187,7 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
                         mounts=_mounts(child),
                         held_by=_held(child.get("children", [])),
                         uuid=child.get("uuid") or "",
+                        label=child.get("label") or "",
                     )
                     for child in children
                     if child["type"] == "part"

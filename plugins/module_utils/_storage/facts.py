@@ -101,8 +101,8 @@ def disks(run: Run, entries: t.Iterable[Entry]) -> tuple[Disk, ...]:
 
 
 def mounts(run: Run) -> dict[str, Mounted]:
-    """Return the mounts by mount point; of two at one point the upper one counts."""
-    _rc, output, _err = run(["findmnt", "--json", "--list", "--output", "TARGET,SOURCE,OPTIONS"])
+    """Return the mounts by mount point; of two at one point the upper one counts. A source is a device, whichever subvolume is mounted."""
+    _rc, output, _err = run(["findmnt", "--json", "--list", "--nofsroot", "--output", "TARGET,SOURCE,OPTIONS"])
     return {
         row["target"]: Mounted(os.path.realpath(row["source"]), frozenset((row["options"] or "").split(",")))
         for row in (json.loads(output)["filesystems"] if output.strip() else [])

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import FstabLine, fstab_lines
 
 BEGIN = "# BEGIN rigwright storage: these lines are written by Ansible"
 END = "# END rigwright storage"
@@ -20,47 +21,13 @@ class Damaged(Exception):
     """One of the markers is there without the other, or twice."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """A line that mounts something, as it is written."""
-
-    text: str
-    source: str
-    target: str
-    fs: str
-    options: tuple[str, ...]
-
-
-def unescape(field: str) -> str:
-    """Decode octal escapes of getmntent(3), such as ``a backslash and 040`` for a space: they are bytes, whatever characters they form."""
-    raw = field.encode("utf-8", "surrogateescape")
-    raw = re.sub(rb"\\([0-3][0-7]{2})", lambda found: bytes([int(found[1], 8)]), raw)
-    return raw.decode("utf-8", "surrogateescape")
-
-
 def escape(field: str) -> str:
     # Other blanks are letters to fstab(5).
     return re.sub(r"[ \t\n\\#]", lambda found: f"\\{ord(found[0]):03o}", field)
 
 
-def normal_source(source: str) -> str:
-    """``UUID="x"`` and ``UUID=x`` are one."""
-    key, sign, value = source.partition("=")
-    return f"{key}={value.strip(chr(34))}" if sign and key.isupper() else source
-
-
-def parse(text: str) -> list[Line]:
-    found = []
-    for line in text.split("\n"):
-        fields = re.findall(r"[^ \t]+", line)
-        if len(fields) >= 3 and not fields[0].startswith("#"):
-            options = tuple(fields[3].split(",")) if len(fields) > 3 else ()
-            found.append(
-                Line(
-                    line, normal_source(unescape(fields[0])), unescape(fields[1]).rstrip("/") or "/", fields[2], options
-                )
-            )
-    return found
+def parse(text: str) -> list[FstabLine]:
+    return list(fstab_lines(text))
 
 
 def split(text: str) -> tuple[str, str, str]:

@@ -90,9 +90,9 @@ class Work:
     def todo(self) -> list[str]:
         entry, disk = self.entry, self.disk
         steps = {
-            f"wipe {disk.path} ({disk.key}): {describe_disk(disk)}": self.wipe,
-            f"partition {disk.path} ({disk.key}, {format_size(disk.size)})": self.table,
-            f"make {entry.fs} labelled {entry.label!r} on {disk.path} ({disk.key}, {format_size(disk.size)})": self.make,
+            f"wipe {disk.path} ({self.key}): {describe_disk(disk)}": self.wipe,
+            f"partition {disk.path} ({self.key}, {format_size(disk.size)})": self.table,
+            f"make {entry.fs} labelled {entry.label!r} on {disk.path} ({self.key}, {format_size(disk.size)})": self.make,
             f"protect {entry.mount} while nothing is mounted there": self.protect,
             f"mount {entry.mount}": self.mount,
             f"mount {entry.mount} with other options": self.remount or self.again,
@@ -106,3 +106,4 @@ class Plan:
     gone: dict[str, Given] = dataclasses.field(default_factory=dict)
     fstab: str = ""
     requirements: list[Problem] = dataclasses.field(default_factory=list)
+    record: dict[str, Given] = dataclasses.field(default_factory=dict)

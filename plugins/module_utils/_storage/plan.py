@@ -10,6 +10,7 @@ what is asked for, by file system and label, is taken with its data.
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
@@ -70,6 +71,14 @@ def choose(entry: Entry, disks: t.Sequence[Disk]) -> tuple[Disk | None, Problem 
         )
     found = find(disks, entry.id, entry.serial)
     if len(found) == 1:
+        moving = [
+            name for disk in disks for name in disk.ids if found[0].shared_serial and _is_namespace(name, entry.id)
+        ]
+        if moving:
+            return no(
+                f"names {entry.id}, which leads to one namespace of its controller now, and may lead to another later",
+                f"name the namespace: {' or '.join(moving)}",
+            )
         return found[0], None
     if found:
         return no(
@@ -127,12 +136,13 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         return
     if disk.content.empty and not disk.partitions:
         work.table, work.make = entry.partition, True
-    elif entry.wipe and (own_uuid(disk, recorded) or disk.key) in confirmed:
+    elif entry.wipe and (own_uuid(disk, recorded) or work.key) in confirmed:
         work.wipe, work.table, work.make = True, entry.partition, True
     else:
         yield _holds_data(work, recorded, confirmed)
         return
     yield from writing(work, facts)
+    yield from label_in_use(work, facts)
     ids = {"table": new_id() if entry.partition else "", "part": new_id(), "uuid": uuid_for(entry.fs, new_id)}
     work.given = {**ids, "size": disk.size, "finished": False, "made": recorded.get("made", [])}
 
@@ -187,6 +197,41 @@ def writing(work: Work, facts: Facts) -> t.Iterator[Problem]:
             yield problem("storage_disks", text, "take this line out first")
 
 
+def label_in_use(work: Work, facts: Facts) -> t.Iterator[Problem]:
+    """Yield why a new file system may not have its label: what is mounted by that label would be mounted from either disk."""
+    label = work.entry.label
+    own = {device.path for device in (work.disk, *work.disk.partitions)}
+    devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path not in own]
+    users = [device.path for device in devices if label in (device.label, device.content.label)]
+    names = {f"LABEL={label}", f"/dev/disk/by-label/{label}"}
+    lines = [line.text.strip() for line in fstab.parse(fstab.others(facts.fstab)) if line.source in names]
+    for user in [*users, *(f"/etc/fstab ({line})" for line in lines)]:
+        text = f"gives {work.disk.path} ({work.key}) the label {label!r}, which {user} has"
+        yield problem("storage_disks", text, "set another `label` for the new file system")
+
+
+def _is_namespace(name: str, controller: str) -> bool:
+    return name.startswith(f"{controller}_") and name[len(controller) + 1 :].isdigit()
+
+
+def renamed(record: t.Mapping[str, Given], works: t.Sequence[Work]) -> dict[str, Given]:
+    """Return the record by today's keys. A disk's key changes when another disk with its serial comes or goes.
+
+    What is on record under another name of a disk is this disk's where the disk has its ids.
+    """
+    found = dict(record)
+    for work in works:
+        for name in (work.disk.serial, work.entry.id, *work.disk.ids):
+            if work.key not in found and name in found and _has_ids(work.disk, found[name]):
+                found[work.key] = found.pop(name)
+    return found
+
+
+def _has_ids(disk: Disk, given: Given) -> bool:
+    own = {device.content.uuid for device in (disk, *disk.partitions)} | {disk.content.table_id}
+    return bool(own & ({given.get("uuid"), given.get("table")} - {None, ""}))
+
+
 def _aliases(device: Device) -> t.Iterator[str]:
     yield from device.names
     for key, value in (("UUID", device.content.uuid), ("LABEL", device.content.label)):
@@ -239,11 +284,11 @@ def _holds_data(work: Work, recorded: Given, confirmed: t.Collection[str]) -> Pr
             "say what is there: `e2label` and its like change a label, and another file system means to copy the data away; to lose all "
             f"of it, set `wipe: true` and name this very file system: storage_confirm_wipe: [{own}]",
         )
-    repeat = f"repeat the serial: storage_confirm_wipe: [{disk.key}]"
+    repeat = f"repeat the {'serial' if work.key == disk.serial else 'id'}: storage_confirm_wipe: [{work.key}]"
     remedy = f"say what is there if its data is to be used; to lose all of it, set `wipe: true` and {repeat}"
     if entry.wipe:
         remedy = f"to lose all of it, {repeat}"
-    elif disk.key in confirmed:
+    elif work.key in confirmed:
         remedy = "to lose all of it, set `wipe: true` at this disk as well"
     held = describe_disk(disk)
     return problem(
@@ -350,7 +395,9 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
         if refused:
             result.requirements.append(refused)
         if disk:
-            result.works.append(Work(entry, disk, disk.key or entry.id, {}))
+            result.works.append(Work(entry, disk, disk.key_as(entry.id), {}))
+    result.record = renamed(facts.record, result.works)
+    facts = dataclasses.replace(facts, record=result.record)
     paths = [work.disk.path for work in result.works]
     for path in sorted({path for path in paths if paths.count(path) > 1}):
         names = ", ".join(work.entry.name for work in result.works if work.disk.path == path)
@@ -358,13 +405,13 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
             problem("storage_disks", f"names one disk more than once ({path}): {names}", "keep one entry")
         )
     uuids = {own_uuid(work.disk, facts.record.get(work.key, {})) for work in result.works}
-    unknown = sorted(set(confirm) - {work.disk.key for work in result.works} - uuids)
+    unknown = sorted(set(confirm) - {work.key for work in result.works} - uuids)
     if unknown:
         result.requirements.append(
             problem(
                 "storage_confirm_wipe",
                 f"has what is no serial of a disk in storage_disks: {', '.join(unknown)}",
-                "repeat the serial exactly, or take it out",
+                "repeat the serial exactly, or the `id` of a disk whose serial another one has, or take it out",
             )
         )
     mounts = [entry.mount for entry in entries]

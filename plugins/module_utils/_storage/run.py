@@ -317,7 +317,7 @@ def done(module: AnsibleModule, storage: Storage) -> None:
     result = outcome(storage)
     changes = result["changes"]
     if not planned and not module.check_mode:
-        host = apply.Host(storage.run, dict(storage.record), settles=module.get_bin_path("udevadm") is not None)
+        host = apply.Host(storage.run, dict(storage.plan.record), settles=module.get_bin_path("udevadm") is not None)
         try:
             for command in storage.cache:
                 host.must(command)

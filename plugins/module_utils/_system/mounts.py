@@ -82,7 +82,7 @@ BIND = frozenset(["bind", "rbind"])
 @dataclasses.dataclass(frozen=True)
 class Mount:
     """A line of mountinfo. ``root``: which directory of the file system is mounted, ``subvolume``: of which subvolume of a btrfs;
-    ``directory``: whether the target is one.
+    ``directory``: whether the target is one; ``user``: the id of the user whose program makes it up (FUSE), 0 for root's and the kernel's.
     """
 
     target: str
@@ -92,6 +92,7 @@ class Mount:
     device: str = ""
     directory: bool = True
     subvolume: str = ""
+    user: int = 0
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
@@ -103,15 +104,18 @@ def parse_mountinfo(text: str) -> list[Mount]:
         fields, kind = start.split(" "), end.split(" ")
         if not dash or len(fields) < 6 or len(kind) < 2:
             continue
-        target = _plain(fields[4])
-        subvolume = re.search(r"(?:^|,)subvol=([^,]*)", kind[2]) if kind[0] == "btrfs" and len(kind) > 2 else None
+        target = unescape(fields[4])
+        options = kind[2] if len(kind) > 2 else ""
+        subvolume = re.search(r"(?:^|,)subvol=([^,]*)", options) if kind[0] == "btrfs" else None
+        user = re.search(r"(?:^|,)user_id=([0-9]+)(?:,|$)", options) if re.match(r"fuse(\.|blk$|$)", kind[0]) else None
         found[target] = Mount(
             target,
-            _plain(kind[1]),
+            unescape(kind[1]),
             kind[0],
-            _plain(fields[3]),
+            unescape(fields[3]),
             fields[2],
-            subvolume=_plain(subvolume[1]) if subvolume else "",
+            subvolume=unescape(subvolume[1]) if subvolume else "",
+            user=int(user[1]) if user else 0,
         )
     return [found[target] for target in sorted(found)]
 
@@ -139,22 +143,46 @@ def read_mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     ]
 
 
+@dataclasses.dataclass(frozen=True)
+class FstabLine:
+    """A line that mounts something: as it is written, and what its fields mean."""
+
+    text: str
+    source: str
+    target: str
+    fs: str
+    options: tuple[str, ...]
+
+
+def fstab_lines(text: str) -> t.Iterator[FstabLine]:
+    """Yield the lines of fstab(5) that mount something. A line with three fields counts, as for mount(8)."""
+    for line in text.split("\n"):
+        fields = re.findall(r"[^ \t]+", line)
+        # Anywhere but in front a # is a part of a name.
+        if len(fields) >= 3 and not fields[0].startswith("#"):
+            options = tuple(fields[3].split(",")) if len(fields) > 3 else ()
+            source, target = unescape(fields[0]), unescape(fields[1]).rstrip("/") or "/"
+            yield FstabLine(line, _without_quotes(source), target, fields[2], options)
+
+
+def _without_quotes(source: str) -> str:
+    """Return ``UUID=x`` for ``UUID="x"``."""
+    key, sign, value = source.partition("=")
+    return f"{key}={value.strip(chr(34))}" if sign and key.isupper() else source
+
+
 def parse_fstab(text: str, binds: bool = True) -> list[str]:
-    """Return the targets that fstab(5) mounts at boot. A line with three fields counts, as for mount(8).
+    """Return the targets that fstab(5) mounts at boot.
 
     :param binds: also directories that are mounted a second time, which are no storage of their own.
     """
     found = []
-    for line in text.split("\n"):
-        fields = re.findall(r"[^ \t]+", line)
-        # Anywhere but in front a # is a part of a name.
-        if len(fields) < 3 or fields[0].startswith("#") or not fields[1].startswith("/"):
+    for line in fstab_lines(text):
+        options = {*line.options}
+        if not line.target.startswith("/") or line.fs in MADE_UP or options & {"noauto", "x-systemd.automount"}:
             continue
-        options = {*fields[3].split(",")} if len(fields) > 3 else set()
-        if fields[2] in MADE_UP or options & {"noauto", "x-systemd.automount"}:
-            continue
-        if not options & BIND or (binds and fields[0] != fields[1]):
-            found.append(_plain(fields[1]).rstrip("/") or "/")
+        if not options & BIND or (binds and line.source != line.target):
+            found.append(line.target)
     return found
 
 
@@ -168,7 +196,12 @@ def read_fstab(path: str = "/etc/fstab", binds: bool = True) -> list[str]:
 
 
 def holds_data(mount: Mount) -> bool:
-    """Return True for a file system that holds data of its own."""
+    """Return True for a file system that holds data of its own.
+
+    What a user mounts by FUSE shows files of elsewhere (sshfs, rclone, gocryptfs, an AppImage), and root may not even enter it.
+    """
+    if mount.user:
+        return False
     if mount.fstype in LAYERED:
         return mount.target == "/"
     return mount.fstype not in MADE_UP
@@ -179,6 +212,8 @@ def is_within(path: str, directory: str) -> bool:
     return directory == "/" or path == directory or path.startswith(f"{directory}/")
 
 
-def _plain(field: str) -> str:
-    """Return a field without the octal escapes that the kernel writes for blanks."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), field)
+def unescape(field: str) -> str:
+    """Return a field of fstab(5) or mountinfo without its octal escapes: they are bytes, whatever characters they form."""
+    raw = field.encode("utf-8", "surrogateescape")
+    raw = re.sub(rb"\\([0-3][0-7]{2})", lambda found: bytes([int(found[1], 8)]), raw)
+    return raw.decode("utf-8", "surrogateescape")

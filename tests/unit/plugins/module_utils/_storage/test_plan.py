@@ -479,3 +479,106 @@ def test_a_finished_plan_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], r
     facts = done(first, dataclasses.replace(EMPTY, size=disk.size))
     second = plan(facts.pop("disks"), rows=[row], confirm=("B",), **facts)
     assert (problems_of(second), second.works[0].todo, second.gone, second.fstab) == ("", [], {}, first.fstab)
+
+
+# --- Identity: what the role keeps or takes by disk goes by a name that no other disk has ---
+
+
+def twin(name: str, path: str, **values: Any) -> Disk:
+    """Return a disk of a USB dock that reports one serial for all its disks."""
+    names = frozenset([path, f"/dev/disk/by-id/{name}"])
+    return Disk(path, 100 * GB, ids=(name,), serial="DOCK", shared_serial=True, names=names, **values)
+
+
+DOCKED = [{"id": "usb-0:0", "mount": "/a", "partition": False}, {"id": "usb-0:1", "mount": "/b", "partition": False}]
+
+
+def test_disks_with_one_serial_get_ids_of_their_own() -> None:
+    first = plan(twin("usb-0:0", "/dev/sdb"), twin("usb-0:1", "/dev/sdc"), rows=DOCKED)
+    begun = {work.key: {**work.given, "finished": False, "making": True} for work in first.works}
+    assert sorted(begun) == ["usb-0:0", "usb-0:1"]
+    # Killed in the first mkfs: the next run makes each with the ids that are on record for it.
+    second = plan(twin("usb-0:0", "/dev/sdb"), twin("usb-0:1", "/dev/sdc"), rows=DOCKED, record=begun)
+    assert {work.key: work.given["uuid"] for work in second.works} == {key: row["uuid"] for key, row in begun.items()}
+    assert len({work.given["uuid"] for work in second.works}) == 2
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_record_under_another_name_of_a_disk_is_found(shared: bool) -> None:
+    content = Content(kind="ext4", label="a", uuid="u-a", signatures=("ext4",), blank=False)
+    disk = dataclasses.replace(twin("usb-0:0", "/dev/sdb", content=content), shared_serial=shared)
+    given = {"uuid": "u-a", "size": 100 * GB, "finished": True, "mount": "/a", "made": ["/a"]}
+    result = plan(disk, rows=DOCKED[:1], record={"DOCK" if shared else "usb-0:0": given})
+    (work,) = result.works
+    assert (problems_of(result), work.key, work.given["made"], result.gone) == (
+        "",
+        "usb-0:0" if shared else "DOCK",
+        ["/a"],
+        {},
+    )
+
+
+def test_record_of_the_twin_is_not_taken() -> None:
+    content = Content(kind="ext4", label="a", uuid="u-a", signatures=("ext4",), blank=False)
+    given = {"uuid": "u-b", "size": 100 * GB, "finished": True, "mount": "/b"}
+    result = plan(twin("usb-0:0", "/dev/sdb", content=content), rows=DOCKED[:1], record={"DOCK": given})
+    assert result.works[0].given["uuid"] == "u-a"
+    assert result.gone == {"DOCK": given}
+
+
+def test_shared_serial_confirms_no_wipe() -> None:
+    disks = twin("usb-0:0", "/dev/sdb", content=OLD), twin("usb-0:1", "/dev/sdc", content=OLD)
+    rows = [{**DOCKED[0], "wipe": True}]
+    assert "repeat the id: storage_confirm_wipe: [usb-0:0]" in problems_of(plan(*disks, rows=rows, confirm=("DOCK",)))
+    assert problems_of(plan(*disks, rows=rows, confirm=("usb-0:0",))) == ""
+
+
+names = st.sampled_from(["S1", "S2", ""])
+
+
+@given(st.lists(names, min_size=1, max_size=5))
+def test_key_is_unique_or_the_disk_is_refused(serials: list[str]) -> None:
+    """No two disks of a plan have one key, whatever serials and ids they have."""
+    disks = [
+        Disk(
+            f"/dev/sd{number}",
+            100 * GB,
+            ids=(f"usb-{number}",),
+            serial=serial,
+            shared_serial=serials.count(serial) > 1,
+            names=frozenset([f"/dev/sd{number}", f"/dev/disk/by-id/usb-{number}"]),
+        )
+        for number, serial in enumerate(serials)
+    ]
+    rows = [{"id": f"usb-{number}", "mount": f"/m{number}"} for number in range(len(serials))]
+    keys = [work.key for work in plan(*disks, rows=rows).works]
+    assert len(keys) == len(set(keys)) == len(serials)
+    by_serial = plan(*disks, rows=[{"serial": serial, "mount": f"/{serial}"} for serial in {*serials} - {""}])
+    assert all(serials.count(work.entry.serial) == 1 for work in by_serial.works)
+
+
+# --- Labels ---
+
+OTHER = Disk("/dev/sdc", 100 * GB, ids=("ata-C",), serial="C", names=frozenset(["/dev/sdc"]))
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (dataclasses.replace(OTHER, label="data"), ""),
+        (dataclasses.replace(OTHER, partitions=(Device("/dev/sdc1", 9, label="data"),)), ""),
+        (OTHER, "LABEL=data /srv/old ext4 defaults,nofail 0 2\n"),
+        (OTHER, 'LABEL="data" /srv/old ext4 defaults,nofail 0 2\n'),
+        (OTHER, "/dev/disk/by-label/data /srv/old ext4 defaults,nofail 0 2\n"),
+    ],
+)
+def test_label_in_use_is_refused_for_a_new_file_system(other: Disk, text: str) -> None:
+    refused = problems_of(plan(EMPTY, other, fstab=text))
+    assert "gives /dev/sdb (B) the label 'data'" in refused
+    assert "set another `label`" in refused
+    assert problems_of(plan(EMPTY, other, rows=[{**DATA, "label": "sets"}], fstab=text)) == ""
+
+
+def test_label_in_use_stays_on_a_disk_that_is_taken() -> None:
+    content = Content(kind="ext4", label="data", uuid="u-b", signatures=("ext4",), blank=False)
+    assert problems_of(plan(parted(content=content), dataclasses.replace(OTHER, label="data"))) == ""
