@@ -15,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import NAME
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import JOB, PART
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import JOB, MACHINE, PART
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import KEEP
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import problems_of_name
@@ -186,7 +186,7 @@ def job_problems(
             )
         elif path in host.missing and any(letter in path for letter in "*?["):
             yield wrong(f"the path {path}, which is not there", "name each directory: a path is no pattern")
-        elif excludes.excluded(path, row.get("excludes") or []):
+        elif excludes.excluded(path, row.get("excludes") or [], [path]):
             yield wrong(f"the path {path}, which its own excludes leave out", "take one of them away")
     if (
         any(is_within(inner, other) for inner in paths for other in paths if inner != other)
@@ -222,7 +222,7 @@ def job_problems(
             "dumps with one name, or with one that is none", "give each a name of its own, of small letters and digits"
         )
     tags = [str(tag) for tag in row.get("tags") or []]
-    if any("," in tag or not tag or tag.startswith((JOB, PART)) for tag in tags):
+    if any("," in tag or not tag or tag.startswith((JOB, PART, MACHINE)) for tag in tags):
         yield wrong("a tag with a comma, or one that the role sets itself", "use other words")
     unknown = sorted({*(row.get("exclude_sets") or [])} - excludes.SETS.keys())
     if unknown:

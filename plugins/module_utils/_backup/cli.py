@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -24,13 +25,13 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import config as configuration
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import drill as drilling
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import identity, step_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import import_tar as archives
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import job as jobs
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import restore as restoring
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import status as status_findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import step_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
     Config,
     ConfigError,
@@ -39,6 +40,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
@@ -46,8 +48,9 @@ _PARTS = ("pre", "dumps", "main", "end")
 
 
 def say(text: str) -> None:
-    """Print a line; bytes of file names that are not UTF-8 are escaped."""
-    sys.stdout.write(f"{text}\n".encode("utf-8", "backslashreplace").decode())
+    """Print text. Names of files in it neither change the terminal, nor are bytes that are not UTF-8."""
+    printable = text.encode("utf-8", "backslashreplace").decode()
+    sys.stdout.write(shown(printable, keep="\n") + "\n")
     sys.stdout.flush()
 
 
@@ -63,7 +66,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
     """Run a step of a unit; its exit status decides whether systemd goes on."""
     if part == "end":
         state = jobs.finish(config, place, verb, subject, os.environ)
-        say(f"{verb} {subject}: {state['kind']} {state.get('words', '')}".rstrip())
+        say(f"{verb} {subject}: {state['kind']} {states.words_of(state)}".rstrip())
         if verb == states.DRILL:
             drilling.clear(place, subject)
         return int(state["kind"] != "ok")
@@ -79,7 +82,9 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
 
     def work() -> keeping.Result:
         if verb == states.FORGET:
-            return keeping.forget(config, config.job(subject), restic, time.time())
+            job = config.job(subject)
+            foreign = functools.partial(identity.problem, place, job)
+            return keeping.forget(config, job, restic, time.time(), identity.hosts(place, job), foreign)
         if verb == states.PRUNE:
             return keeping.prune(config, restic)
         if verb == states.CHECK:
@@ -193,9 +198,9 @@ def print_result(config: Config, verb: str, subject: str, state: t.Mapping[str, 
     say(f"{verb} {subject}: {kind}, {', '.join(facts)}")
     if kind != "ok":
         names = (subject, config.jobs[subject].repository) if verb in states.OF_JOBS else ("JOB", subject)
-        say(f"  {state.get('words')}\n  To do: {states.remedy(kind, *names)}")
+        say(f"  {states.words_of(state)}\n  To do: {states.remedy(kind, *names)}")
     elif state.get("words"):
-        say(f"  {state['words']}")
+        say(f"  {states.words_of(state)}")
     return int(kind != "ok")
 
 
@@ -211,6 +216,18 @@ def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int
                 + ("" if row["status"] == "pass" else f"\n      To do: {row['remedy']}")
             )
     return int(any(row["status"] == "fail" for row in found))
+
+
+def adopt(config: Config, place: Place, job: Job) -> int:
+    """Declare the snapshots of a job to be of this machine, so that runs take and `forget` lets go what is under its names."""
+    restic = configuration.open_repository(config, place, job.repository)
+    outcome, found = keeping.snapshots(restic, *job.hosts, "--tag", job.tag)
+    if not outcome.ok:
+        raise ConfigError(f"{outcome.message}: {outcome.remedy}")
+    say(
+        f"{job.name}: {len(found)} snapshots are of this machine: {', '.join(identity.adopt(place, job, found)) or job.host}"
+    )
+    return 0
 
 
 def restore(config: Config, place: Place, args: argparse.Namespace) -> int:
@@ -329,6 +346,10 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--probe", action="store_true", help="see whether the repositories open, too")
     command = commands.add_parser("snapshots", help="list the snapshots of a job")
     command.add_argument("job")
+    command = commands.add_parser(
+        "adopt", help="declare all snapshots of a job to be of this machine, as before it was installed again"
+    )
+    command.add_argument("job")
     command = commands.add_parser("restore", help="show what a restore would do, and do it")
     command.add_argument("job")
     command.add_argument(
@@ -377,10 +398,12 @@ def act(args: argparse.Namespace, place: Place) -> int:
     if args.command in ("restore", "import-tar"):
         with ending_together():
             return (restore if args.command == "restore" else import_tar)(config, place, args)
+    if args.command == "adopt":
+        return adopt(config, place, config.job(args.job))
     name = config.job(args.job).repository if args.command == "snapshots" else args.repository
     restic = configuration.open_repository(config, place, name)
     arguments = (
-        ["snapshots", "--host", config.job(args.job).host, "--tag", config.job(args.job).tag]
+        ["snapshots", *config.job(args.job).hosts, "--tag", config.job(args.job).tag]
         if args.command == "snapshots"
         else args.arguments
     )
@@ -396,7 +419,7 @@ def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -
             sys.stderr.write(f"\nrigwright-backup: {args.command} was ended, and is not whole\n")
             return 130
         except PermissionError as error:
-            sys.stderr.write(f"rigwright-backup: {error}: run it as root\n")
+            sys.stderr.write(f"rigwright-backup: {shown(str(error))}: run it as root\n")
         except (ConfigError, OSError) as error:
-            sys.stderr.write(f"rigwright-backup: {error}\n")
+            sys.stderr.write(f"rigwright-backup: {shown(str(error))}\n")
     return 1

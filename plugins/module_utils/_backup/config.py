@@ -24,6 +24,8 @@ JOB = "job:"
 PART = "part:"
 FILES = f"{PART}files"
 DUMP = f"{PART}dump:"
+# And one of the machine that made it (_backup/identity.py).
+MACHINE = "machine:"
 
 
 class ConfigError(Exception):
@@ -41,6 +43,7 @@ class Place:
     cache: str = "/var/cache/rigwright_backup"
     mountinfo: str = "/proc/self/mountinfo"
     fstab: str = "/etc/fstab"
+    machine_id: str = "/etc/machine-id"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +80,16 @@ class Job:
     timeout_s: int = 0
     schedule: str | None = None
     max_age_h: int = 0
+    former_host: str = ""  # under which earlier versions made the snapshots of this machine
 
     @property
     def tag(self) -> str:
         return JOB + self.name
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return the options of restic that find the snapshots under the present and the former name of the host."""
+        return ["--host", self.host, *(["--host", self.former_host] if self.former_host else [])]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ Every mounted file system is in a job, at least in part, or is excluded by one.
 from __future__ import annotations
 
 import os
+import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import excludes
@@ -35,7 +36,7 @@ def left_out(mounts: t.Iterable[Mount], jobs: t.Iterable[Job], repositories: t.C
         for mount in real
         # A directory that is mounted a second time, by hand or by systemd for a service, is no file system of its own.
         if not any(_shows(other, mount) for other in real)
-        and not any(_reaches(job, mount, real) or excluded(mount.target, job.excludes) for job in with_paths)
+        and not any(_reaches(job, mount, real) or excluded(mount.target, job.excludes, job.paths) for job in with_paths)
         and not any(is_within(mount.target, place) for place in repositories)
     ]
 
@@ -53,7 +54,7 @@ def not_mounted(job: Job, places: t.Iterable[str], mounts: t.Sequence[Mount]) ->
         for place in places
         if not _is_mounted(place, mounts)
         and any(is_within(path, place) or is_within(place, path) for path in job.paths)
-        and not excluded(place, job.excludes)
+        and not excluded(place, job.excludes, job.paths)
     ]
 
 
@@ -70,7 +71,7 @@ def draws_from(job: Job, place: str) -> bool:
     """Return whether a job has files of what is mounted at a place."""
     above = any(is_within(path, place) for path in job.paths)
     below = not job.one_file_system and any(is_within(place, path) for path in job.paths)
-    return (above or below) and not excluded(place, job.excludes)
+    return (above or below) and not excluded(place, job.excludes, job.paths)
 
 
 def by_sets_alone(jobs: t.Iterable[Job], fstab: t.Iterable[str], repositories: t.Collection[str] = ()) -> list[str]:
@@ -80,10 +81,15 @@ def by_sets_alone(jobs: t.Iterable[Job], fstab: t.Iterable[str], repositories: t
         place
         for place in fstab
         if any(excludes.by_sets_alone(place, job.excludes) for job in with_paths)
-        and all(excludes.by_sets_alone(place, job.excludes) or not excluded(place, job.excludes) for job in with_paths)
+        and all(
+            excludes.by_sets_alone(place, job.excludes) or not excluded(place, job.excludes, job.paths)
+            for job in with_paths
+        )
         and not any(is_within(path, place) for job in with_paths for path in job.paths)
         and not any(
-            is_within(place, path) and not excluded(place, job.excludes) for job in with_paths for path in job.paths
+            is_within(place, path) and not excluded(place, job.excludes, job.paths)
+            for job in with_paths
+            for path in job.paths
         )
         and not any(is_within(repository, place) for repository in repositories)
     ]
@@ -96,7 +102,7 @@ def hidden(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
         for mount in mounts
         if mount.root.startswith(INACCESSIBLE)
         and _is_below(mount, [job])
-        and not excluded(mount.target, job.excludes)
+        and not excluded(mount.target, job.excludes, job.paths)
         # A virtual file system such as /proc is no loss.
         and any(holds_data(home) for home in [_home(os.path.dirname(mount.target), mounts)] if home)
     ]
@@ -154,3 +160,16 @@ def _shows(mount: Mount, other: Mount) -> bool:
     if mount.root == other.root:
         return mount.target < other.target
     return mount.fstype not in SUBVOLUMES and is_within(other.root, mount.root)
+
+
+def names_in(job: Job, path: str) -> set[str]:
+    """Return the names in a directory that a backup has to store; of a file its own."""
+    try:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            return {path}
+        with os.scandir(path) as entries:
+            # restic stores no sockets.
+            names = {entry.name for entry in entries if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)}
+    except OSError:
+        return set()
+    return {name for name in names if not excluded(os.path.join(path, name), job.excludes, job.paths)}

@@ -13,6 +13,8 @@ import fnmatch
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+
 SETS: dict[str, dict[str, str]] = {
     "system": {
         "/proc/*": "of the kernel",
@@ -121,10 +123,23 @@ def by_sets_alone(place: str, patterns: t.Sequence[str]) -> bool:
     )
 
 
-def excluded(path: str, patterns: t.Iterable[str]) -> bool:
-    """Return whether patterns of restic exclude a directory, by its name or one above it. The last match counts."""
+def excluded(path: str, patterns: t.Iterable[str], roots: t.Iterable[str] = ()) -> bool:
+    """Return whether patterns of restic exclude a directory, by its name or one above it. The last match counts.
+
+    restic never enters a directory that is excluded, so a negated pattern is of use only where the directory above is stored.
+
+    :param roots: paths of the job, from which restic goes down; none means from / on.
+    """
+    rows = list(patterns)
     parts = path.strip("/").split("/")
     aboves = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+    depths = [0 if root == "/" else root.count("/") - 1 for root in roots if is_within(path, root)]
+    return all(
+        any(_last_match(aboves[: depth + 1], rows) for depth in range(start, len(aboves))) for start in depths or [0]
+    )
+
+
+def _last_match(aboves: t.Sequence[str], patterns: t.Iterable[str]) -> bool:
     found = False
     for pattern in patterns:
         plain = pattern[1:] if pattern.startswith("!") else pattern

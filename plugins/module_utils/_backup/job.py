@@ -11,15 +11,13 @@ step that reads all files is sandboxed, and has only the capability to read them
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import re
 import subprocess
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import caches, coverage, identity
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.commands import (
     HOOK_TIMEOUT_S,
@@ -43,7 +41,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     PARTIAL,
     Outcome,
     judge,
-    messages,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import snapshots
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.sample import Sampler
@@ -59,9 +56,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.step
     read_step_file,
     write_step_file,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.unread import unread
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     Mount,
     is_within,
@@ -169,7 +168,16 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
         dump, progress = Dump(spec), Progress()
         path = f"/{spec.get('filename') or name}"
         arguments = ["backup", "--json", "--stdin", "--stdin-filename", path]
-        arguments += ["--host", job.host, "--tag", job.tag, "--tag", f"{DUMP}{name}", *limits(config)]
+        arguments += [
+            "--host",
+            job.host,
+            "--tag",
+            job.tag,
+            "--tag",
+            f"{DUMP}{name}",
+            *identity.tags(place),
+            *limits(config),
+        ]
         done = restic.run(*arguments, retry_lock_s=config.retry_lock_s, on_line=progress.take, feed=dump.feed)
         outcome = judge(done)
         kind, problem = outcome.kind, outcome.message
@@ -212,13 +220,17 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
     return {"kind": states.NOT_MOUNTED, "words": f"not mounted: {listed}; no snapshot was made"} if off else None
 
 
-def arguments(config: Config, job: Job) -> list[str]:
-    """Return the arguments of restic for a backup."""
-    command = ["backup", "--json", "--host", job.host, *limits(config)]
+def arguments(config: Config, job: Job, machine: t.Sequence[str] = (), exclude_file: str = "") -> list[str]:
+    """Return the arguments of restic for a backup.
+
+    :param machine: the options that tag the snapshot with this machine.
+    :param exclude_file: the file with what is in tagged directories.
+    """
+    command = ["backup", "--json", "--host", job.host, *machine, *limits(config)]
     for tag in (job.tag, FILES, *job.tags):
         command += ["--tag", tag]
     command += ["--one-file-system"] if job.one_file_system else []
-    command += ["--exclude-caches"] if job.exclude_caches else []
+    command += ["--exclude-file", exclude_file] if exclude_file else []
     for pattern in job.excludes:
         command += ["--exclude", pattern]
     return [*command, "--", *job.paths, *manifest_beside(config, job)]
@@ -227,26 +239,8 @@ def arguments(config: Config, job: Job) -> list[str]:
 def manifest_beside(config: Config, job: Job) -> list[str]:
     """Return the manifest, if no path of the job contains it."""
     path = config.manifest
-    inside = any(is_within(path, other) for other in job.paths) and not excluded(path, job.excludes)
+    inside = any(is_within(path, other) for other in job.paths) and not excluded(path, job.excludes, job.paths)
     return [path] if path and os.path.exists(path) and not inside else []
-
-
-def unread(err: str, sources: t.Collection[str] = ()) -> tuple[list[str], set[str]]:
-    """Return what restic could not read, and what was deleted before restic read it, which is no loss."""
-    lost = [line for line in err.splitlines() if re.match(r"error|[^{].* does not exist, skipping", line)]
-    gone = set()  # what restic misses when it counts, it may miss once more when it reads
-    for message in messages(err):
-        if message.get("message_type") != "error":
-            continue
-        error = message.get("error") or {}
-        item = str(message.get("item") or error.get("Path") or "")
-        text = str(error.get("message") or error.get("Err") or "")
-        vanished = error.get("Err") == errno.ENOENT or "no such file or directory" in text
-        if vanished and item and item not in sources:
-            gone.add(item)
-        else:
-            lost.append(item or text or "something")
-    return lost, gone
 
 
 def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
@@ -254,19 +248,29 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     problem = problems_of_sources(job, place)
     if problem:
         return problem
-    mounted = coverage.sources(job, read_mounts(place.mountinfo))
-    progress = Progress(report_in(os.path.join(folder(place, states.RUN, job.name), PROGRESS)))
+    mounts = read_mounts(place.mountinfo)
+    mounted = coverage.sources(job, mounts)
+    own = folder(place, states.RUN, job.name)
+    excludes = os.path.join(own, "caches") if job.exclude_caches else ""
+    if excludes:
+        tagged = caches.patterns(job, [mount.target for mount in mounts])
+        replace_file(excludes, caches.as_file(tagged), 0o600)
+    content = {path: coverage.names_in(job, path) for path in job.paths}
+    progress = Progress(report_in(os.path.join(own, PROGRESS)))
     done = restic.run(
-        *arguments(config, job), retry_lock_s=config.retry_lock_s, timeout_s=job.timeout_s, on_line=progress.take
+        *arguments(config, job, identity.tags(place), excludes),
+        retry_lock_s=config.retry_lock_s,
+        timeout_s=job.timeout_s,
+        on_line=progress.take,
     )
     mounts = read_mounts(place.mountinfo)
     outcome = judge(done)
     summary = progress.summary
     # restic 0.19 ends with 0 also when a file was deleted meanwhile.
-    lost, gone = unread(done.err, job.paths)
+    lost, gone = unread(done.err, job.paths, mounts)
     if outcome.kind == PARTIAL:
         if lost:
-            outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(lost[:5])}")
+            outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(map(shown, lost[:5]))}")
         elif done.dropped:
             outcome = Outcome(
                 PARTIAL, f"{done.dropped} of restic's messages were too many to be kept; {outcome.message}"
@@ -283,14 +287,21 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
         files=summary.get("total_files_processed", 0),
         vanished=len(gone),
     )
+    foreign = ""
     with contextlib.suppress(ValueError):  # the backup is good without their number
         listed, rows = snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
         if listed.ok:
             result["snapshots"] = len(rows)
-    unlisted = sample(config, place, job, restic, str(summary["snapshot_id"]))
+            foreign = identity.problem(place, job, rows)
+    unlisted, lacking = sample(config, place, job, restic, str(summary["snapshot_id"]))
+    nothing = [shown(path) for path in lacking if coverage.names_in(job, path) & content[path]]
     if result["kind"] == OK:
         vanished = f"{len(gone)} files vanished while they were read" if gone else ""
         result["words"] = "; ".join(text for text in (vanished, unlisted) if text)
+    if result["kind"] == OK and nothing:
+        result.update(kind=states.EMPTY, words=f"nothing of {', '.join(nothing)} is in the snapshot")
+    elif result["kind"] == OK and foreign:
+        result.update(kind=states.FOREIGN, words=foreign)
     result.update(problems_of_mounts(config, job, mounted, mounts, outcome))
     if result["kind"] == OK:
         result["mounts"] = mounted
@@ -320,9 +331,12 @@ def problems_of_mounts(
     return {}
 
 
-def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> str:
-    """Write a list of some files of the snapshot with all their attributes; return why there is no list. The backup is valid without it."""
-    sampler = Sampler(config.drill_files, config.drill_paths)
+def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str) -> tuple[str, list[str]]:
+    """Write a list of some files of the snapshot with all their attributes.
+
+    Return why there is no list, without which the backup is valid, and the paths of the job of which the snapshot has nothing.
+    """
+    sampler = Sampler(config.drill_files, config.drill_paths, roots=job.paths)
     outcome = judge(restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take))
     drawn: Result = {"snapshot": snapshot}
     if outcome.ok:
@@ -341,13 +355,17 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
             f"the snapshot could not be listed, and a drill has nothing to compare with: {outcome.message}"
         )
     write_step_file(place, states.RUN, job.name, SAMPLE, drawn)
-    return str(drawn.get("problem", ""))
+    return str(drawn.get("problem", "")), list(sampler.lacking.values()) if outcome.ok else []
 
 
 def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     """Run the step that reads files; its result includes that of the dumps."""
     started, clock = time.time(), time.monotonic()
     result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
+    if not job.paths:
+        listed, rows = snapshots(restic, "--host", job.host, "--tag", job.tag)
+        foreign = identity.problem(place, job, rows)
+        result = {"kind": states.FOREIGN, "words": foreign} if listed.ok and foreign else result
     failed = [row for row in read_step_file(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
     if failed and result["kind"] == OK:
         result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))

@@ -39,6 +39,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     finding,
     problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import PATH as MANIFEST
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
@@ -197,10 +198,20 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
             **specs,
             "repository": row.get("repository") or (targets[0].name if targets else ""),
             "host": row.get("host") or request["host"],
+            "former_host": "" if row.get("host") else request.get("former_host", ""),
             "paths": paths,
             "excludes": patterns if paths else [],
             "retention": {key: value for key, value in retention_of(row, request).items() if value},
         },
+    )
+
+
+def is_covered(config: Config, place: str) -> bool:
+    """Return whether a place is below the paths of a job, and not excluded there."""
+    return any(
+        is_within(place, path) and not excludes.excluded(place, job.excludes, job.paths)
+        for job in config.jobs.values()
+        for path in job.paths
     )
 
 
@@ -243,6 +254,14 @@ def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.It
             "warn",
             f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
             "use https, or the tunnel (docs/frp.md)",
+        )
+    of_users = [shown(mount.target) for mount in host.mounts if mount.user and is_covered(config, mount.target)]
+    if of_users:
+        yield finding(
+            "backup.user_mounts",
+            "warn",
+            f"mounted by users, and in no backup: {', '.join(of_users)}",
+            "back up what is behind it, if it is of this machine; a run goes on without it",
         )
     if host.missing_users:
         yield finding(

@@ -15,6 +15,8 @@ import re
 import signal
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
+
 # From which version on restic can do something.
 SINCE: dict[str, tuple[int, ...]] = {
     "sparse": (0, 15),
@@ -156,8 +158,11 @@ def plain(err: str) -> str:
                 data = {}
             error = data.get("error")
             text = str(data.get("message") or (error.get("message") if isinstance(error, dict) else "") or text)
+            # A user chooses the names of files: no message is read out of them.
+            for name in (data.get("item"), error.get("Path") if isinstance(error, dict) else None):
+                text = text.replace(name, "a file") if isinstance(name, str) and name else text
         if text:
-            lines.append(text)
+            lines.append(shown(text, keep="\n"))
     return "\n".join(lines)
 
 

@@ -279,6 +279,8 @@ def make_plan(job: Job, restic: Restic, when: str, paths: t.Sequence[str], targe
     # The list of a snapshot begins with its metadata: with `latest` or a whole id one opening of the repository is enough.
     named = when if when == LATEST or _ID.fullmatch(when) else _choose(job, restic, when).id
     outcome = _list(job, restic, named, lister)
+    if when == LATEST and job.former_host and not plan.snapshot:
+        outcome = _list(job, restic, _choose(job, restic, when).id, lister)
     # restic 0.14 ends with 0 where there is no snapshot.
     if not outcome.ok or not plan.snapshot:
         _choose(job, restic, when)
@@ -293,9 +295,21 @@ def _choose(job: Job, restic: Restic, when: str) -> keeping.Snapshot:
 
     :raises ConfigError: there is none.
     """
-    outcome, found = keeping.snapshots(restic, *_filters(job))
+    outcome, found = keeping.snapshots(restic, *job.hosts, "--tag", f"{job.tag},{FILES}")
     if not outcome.ok:
         raise ConfigError(f"{outcome.message}: {outcome.remedy}")
+    return choose_own(job, found, when)
+
+
+def choose_own(job: Job, found: t.Sequence[keeping.Snapshot], when: str) -> keeping.Snapshot:
+    """Choose a snapshot; one under the former name of the host only where none of its own name fits.
+
+    :raises ConfigError: there is none.
+    """
+    own = [row for row in found if row.host == job.host]
+    if own and len(own) < len(found):
+        with contextlib.suppress(ConfigError):
+            return choose(own, when)
     return choose(found, when)
 
 
@@ -317,7 +331,7 @@ def _list(job: Job, restic: Restic, snapshot: str, lister: Lister) -> Outcome:
         (found,) = keeping.parse_snapshots(f"[{line}]")
         lister.plan.snapshot = found.id
         lister.plan.time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.time))
-        if found.host != job.host or not {job.tag, FILES} <= {*found.tags}:
+        if found.host not in job.hosts[1::2] or not {job.tag, FILES} <= {*found.tags}:
             foreign.append(found.id)
 
     filters = _filters(job) if snapshot == LATEST else ()
@@ -332,13 +346,13 @@ def dump_of(job: Job, restic: Restic, name: str, when: str) -> keeping.Snapshot:
 
     :raises ConfigError: nothing fits what is asked for.
     """
-    outcome, found = keeping.snapshots(restic, "--host", job.host, "--tag", job.tag)
+    outcome, found = keeping.snapshots(restic, *job.hosts, "--tag", job.tag)
     if not outcome.ok:
         raise ConfigError(f"{outcome.message}: {outcome.remedy}")
     names = sorted({tag[len(DUMP) :] for row in found for tag in row.tags if tag.startswith(DUMP)})
     if name not in names:
         raise ConfigError(f"{job.name} has no snapshot of a dump {name!r}; it has {', '.join(names) or 'none'}")
-    return choose([row for row in found if f"{DUMP}{name}" in row.tags], when)
+    return choose_own(job, [row for row in found if f"{DUMP}{name}" in row.tags], when)
 
 
 class Objection(t.NamedTuple):

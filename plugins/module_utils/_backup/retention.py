@@ -98,16 +98,29 @@ def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> 
     return list(rows[: gaps[-1]]) if gaps else []
 
 
-def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
+def forget(
+    config: Config,
+    job: Job,
+    restic: Restic,
+    now: float,
+    hosts: t.Sequence[str] = (),
+    foreign: t.Callable[[list[Snapshot]], str] = lambda _rows: "",
+) -> Result:
     """Forget old snapshots, each kind by itself.
 
     They are chosen by the host and the tags that the role sets and nobody changes, so that another path or tag makes no group of which
     nothing ever expires. With a snapshot from the future nothing goes, nor of a kind with a gap: what is "the last 30 days" would be
     reckoned from there.
+
+    :param hosts: the options of restic that select the names of this machine.
+    :param foreign: says whether snapshots are another machine's.
     """
-    outcome, found = snapshots(restic, "--host", job.host, "--tag", job.tag)
+    hosts = hosts or ("--host", job.host)
+    outcome, found = snapshots(restic, *hosts, "--tag", job.tag)
     if not outcome.ok:
         return {"kind": outcome.kind, "words": outcome.message}
+    if foreign(found):
+        return {"kind": states.FOREIGN, "words": f"{foreign(found)}; none was let go"}
     ahead = [row for row in found if row.time > now + states.HOUR_S]
     if ahead:
         return {
@@ -126,8 +139,7 @@ def forget(config: Config, job: Job, restic: Restic, now: float) -> Result:
         arguments = [
             "forget",
             "--json",
-            "--host",
-            job.host,
+            *hosts,
             "--tag",
             f"{job.tag},{part}",
             "--group-by",

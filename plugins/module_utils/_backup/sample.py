@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import stat
 import typing as t
 
@@ -119,7 +120,9 @@ def _show(key: str, value: t.Any) -> str:
 class Sampler:
     """Draws files from the list of a snapshot: at random, and rare kinds first."""
 
-    def __init__(self, wanted: int, always: t.Iterable[str] = (), seed: int | None = None) -> None:
+    def __init__(
+        self, wanted: int, always: t.Iterable[str] = (), seed: int | None = None, roots: t.Iterable[str] = ()
+    ) -> None:
         self.wanted = wanted
         self.always = {*ALWAYS, *always}
         self.drawn: dict[str, list[str]] = {kind: [] for kind in _KINDS}
@@ -129,6 +132,8 @@ class Sampler:
         self.directories: set[str] = set()  # of those that are directories: to restore one would restore all below it
         self.linked: dict[tuple[int, int], list[str]] = {}
         self.total = 0
+        # Paths of which the snapshot has nothing, as restic prints them: U+FFFD for each byte that is not UTF-8.
+        self.lacking = {re.sub("[\udc80-\udcff]", "\ufffd", root): root for root in roots}
         self._random = random.Random(seed)  # noqa: S311 - a lot, no secret
 
     def take(self, line: str) -> None:
@@ -137,6 +142,9 @@ class Sampler:
             return
         node = json.loads(line)
         path = node.get("path", "")
+        for root in tuple(self.lacking):
+            if path.startswith(f"{root.rstrip('/')}/") or (path == root and node.get("type") != "dir"):
+                del self.lacking[root]
         if node.get("type") == "dir":
             self.directories |= {path} & self.always
             return

@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import OK, REMEDIES
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 RUN, FORGET, PRUNE, CHECK, DRILL = "run", "forget", "prune", "check", "drill"
 OF_JOBS = (RUN, FORGET, DRILL)
@@ -37,6 +38,8 @@ CLOCK = "clock"
 GAP = "gap"
 LOST = "lost"
 NOTHING = "nothing"
+EMPTY = "empty"
+FOREIGN = "foreign"
 
 OWN_REMEDIES = {
     SOURCE_MISSING: "bring it back, or take it out of backup_jobs; no snapshot was made that could let older whole ones expire",
@@ -52,6 +55,9 @@ OWN_REMEDIES = {
     GAP: "see whether the clock was wrong; if they may go: `rigwright-backup restic REPOSITORY forget ID`, or keep some by `daily: 7` too",
     LOST: "restore these files by hand and look; check the repository: `rigwright-backup check REPOSITORY`",
     NOTHING: "run the job once: `rigwright-backup run JOB`; where it has run, name files of it in backup_drill_paths",
+    EMPTY: "see what excludes it or empties it for the unit: `rigwright-backup restic REPOSITORY ls latest --tag job:JOB`",
+    FOREIGN: "set backup_host on one of them to a name of its own; if it is this machine, as before it was installed again:"
+    " `rigwright-backup adopt JOB`",
 }
 
 HOUR_S = 3600
@@ -108,6 +114,11 @@ def read_states(config: Config, place: Place) -> dict[tuple[str, str], dict[str,
     return {key: read_json(path_of(place, *key)) for key in subjects(config)}
 
 
+def words_of(state: t.Mapping[str, t.Any]) -> str:
+    """Return the message of a state for people. It may have names of users' files, and files of earlier versions have them as they are."""
+    return shown(str(state.get("words") or ""))
+
+
 def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: float) -> dict[str, t.Any]:
     """Merge the result of a run into the state. What only a success reports stays from the run before."""
     kept = {
@@ -124,6 +135,10 @@ def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: f
     return state
 
 
+def _for_root(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def save(
     config: Config, place: Place, verb: str, subject: str, result: t.Mapping[str, t.Any], ended: float
 ) -> dict[str, t.Any]:
@@ -132,7 +147,9 @@ def save(
     :raises OSError: one of the files cannot be written.
     """
     os.makedirs(place.state, exist_ok=True)
-    with open(os.path.join(place.state, ".lock"), "w", encoding="utf-8") as lock:
+    # With read rights another user could hold the lock for ever.
+    with open(os.path.join(place.state, ".lock"), "w", encoding="utf-8", opener=_for_root) as lock:
+        os.fchmod(lock.fileno(), 0o600)
         # Two units that end at once would each write metrics without those of the other.
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = path_of(place, verb, subject)
@@ -235,7 +252,7 @@ def findings(
         if kind not in (None, OK):
             found.update(
                 status="fail",
-                evidence=f"the last run failed: {state.get('words') or kind}",
+                evidence=f"the last run failed: {words_of(state) or kind}",
                 remedy=remedy(str(kind), *names),
             )
             if state.get("ended", now) < configured:
@@ -263,7 +280,12 @@ def findings(
             found["evidence"] += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
         rows.append(found)
         rows += [
-            {"id": f"backup.{extra}.{subject}", "status": "warn", "evidence": str(state[extra]), "remedy": advice}
+            {
+                "id": f"backup.{extra}.{subject}",
+                "status": "warn",
+                "evidence": shown(str(state[extra])),
+                "remedy": advice,
+            }
             for extra, advice in _EXTRAS.items()
             if state.get(extra)
         ]

@@ -38,7 +38,7 @@ def failure(config: Config, place: Place, unit: str) -> tuple[str, str]:
             if kind == OK:
                 return title, journal
             names = (subject, config.jobs[subject].repository) if verb in states.OF_JOBS else ("JOB", subject)
-            return title, f"{state.get('words') or kind}\nTo do: {states.remedy(kind, *names)}\n{journal}"
+            return title, f"{states.words_of(state) or kind}\nTo do: {states.remedy(kind, *names)}\n{journal}"
     return f"failed: {unit}", journal
 
 

@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import OK, REMEDIES
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory, read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 RESULT, DUMPS, MANIFEST, SAMPLE, PROGRESS = (
     f"{name}.json" for name in ("result", "dumps", "manifest", "sample", "progress")
@@ -46,13 +47,13 @@ def write_step_file(place: Place, verb: str, subject: str, name: str, data: t.An
 
 
 def _fitting(data: t.Any, is_words: bool = False) -> t.Any:
-    """Return the data with messages as :func:`read_step_file` takes them: valid UTF-8 of limited length."""
+    """Return the data with messages as :func:`read_step_file` takes them: a line of valid UTF-8 of limited length."""
     if isinstance(data, dict):
         return {key: _fitting(value, key in _WORDS) for key, value in data.items()}
     if is_words and isinstance(data, (list, tuple)):
         return [_fitting(value, True) for value in data]
     if is_words and isinstance(data, str):
-        return data.replace("\0", "?").encode("utf-8", "replace")[:LONGEST].decode("utf-8", "ignore")
+        return shown(data).encode()[:LONGEST].decode("utf-8", "ignore")
     return data
 
 

@@ -89,7 +89,7 @@ class Host:
         self.place = configuration.Place(
             **{
                 name: str(self.root / name)
-                for name in ("config", "secrets", "state", "run", "cache", "mountinfo", "fstab")
+                for name in ("config", "secrets", "state", "run", "cache", "mountinfo", "fstab", "machine_id")
             }
         )
         for name in ("secrets", "state", "run", "source", "textfile"):
@@ -101,6 +101,7 @@ class Host:
             Path(leaving.folder(self.place, verb, subject)).mkdir()
         self.write("mountinfo", MOUNTS)
         self.write("fstab", "")
+        self.write("machine_id", "a" * 32 + "\n")
         self.write("secrets/disk.address", self.address or str(self.root / "repository"))
         self.write("secrets/disk.password", PASSWORD + "\n")
         self.configure()

@@ -37,7 +37,7 @@ def test_a_named_path_is_spared_from_a_general_pattern() -> None:
     named = ["/home", "/home/a/.cache/precious", "/data/imagenet/labels", "/mnt/data"]
     spared = excludes.sparing([*ALL, "/data/imagenet", ".cache"], named)
     for path in ("/home/a/.cache/precious/x", "/data/imagenet/labels/1", "/mnt/data"):
-        assert not excluded(path, spared), path
+        assert not excluded(path, spared, named), path
     for path in (
         "/home/a/.cache/pip",
         "/home/b/.cache",
@@ -45,7 +45,13 @@ def test_a_named_path_is_spared_from_a_general_pattern() -> None:
         "/data/imagenet/train",
         "/mnt/usb",
     ):
-        assert excluded(path, spared), path
+        assert excluded(path, spared, named), path
+
+
+def test_negated_pattern_is_of_no_use_below_what_is_excluded() -> None:
+    assert excluded("/video/series/bean", ["/video/**", "!/video/series/bean"])
+    assert not excluded("/data/root/volumes", ["/data/root/*", "!/data/root/volumes"])
+    assert not excluded("/video/series/bean", ["/video/**", "!/video/series/bean"], ["/video/series/bean"])
 
 
 def test_restic_spares_only_the_named_path(tmp_path: Path) -> None:

