@@ -235,7 +235,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import host_cuda
 
 ENVIRONMENT: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
@@ -271,12 +271,12 @@ def main() -> None:
     store = Store(params["root"], module.run_command)
     try:
         check_place(params, store)
-        driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
+        cuda = host_cuda(Tree())
         if not rattler.is_available():
             # Before the lock: the process that respawns waits for the one that it started.
-            respawn_where_needed(module, unsolved(parse_request(params, store.names, driver), store))
+            respawn_where_needed(module, unsolved(parse_request(params, store.names, cuda), store))
         with module_lock(module, "conda_environment", wait=3600):
-            result, warnings = run(parse_request(params, store.names, driver), store, params, module.check_mode)
+            result, warnings = run(parse_request(params, store.names, cuda), store, params, module.check_mode)
     except (CondaError, OSError) as error:
         module.fail_json(msg=explain(error, params["root"]))
     for warning in warnings:

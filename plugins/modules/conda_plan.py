@@ -33,7 +33,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import explain
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import host_cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
@@ -42,8 +42,8 @@ def main() -> None:
     if request["state"] == "absent":
         module.exit_json(changed=False)
     try:
-        driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
-        found, warnings = plan(request, driver, module.run_command)
+        cuda = host_cuda(Tree())
+        found, warnings = plan(request, cuda, module.run_command)
     except (CondaError, OSError) as error:
         module.fail_json(msg=explain(error, request["prefix"]))
     for warning in warnings:

@@ -40,7 +40,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import explain
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import highest_cuda, read_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import host_cuda
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -53,8 +53,8 @@ def compare(module: AnsibleModule, request: t.Mapping[str, t.Any]) -> dict[str, 
 
     :raises CondaError: the request is refused, or cannot be solved.
     """
-    driver = highest_cuda(read_driver(Tree())["libraries"]["cuda"])
-    comparison = Comparison(request, driver, module.run_command)
+    cuda = host_cuda(Tree())
+    comparison = Comparison(request, cuda, module.run_command)
     missing = [] if rattler.is_available() else comparison.unsolved()
     if missing:
         python = comparison.params["python"]

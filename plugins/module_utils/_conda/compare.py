@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import UNNAMED, parse_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import check_place, run, unsolved
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import HostCuda
 
 ROLE = "conda"
 PYTHON = "/opt/rigwright/python/bin/python3"
@@ -35,15 +36,15 @@ def options(request: Request) -> dict[str, t.Any]:
 class Comparison:
     """The environments that are requested, and those that are there.
 
-    :param driver: the version of CUDA that the host's driver supports.
+    :param cuda: the versions of CUDA that the host supports.
     :raises CondaError: the request is refused.
     """
 
-    def __init__(self, request: Request, driver: str, run_command: RunCommand) -> None:
+    def __init__(self, request: Request, cuda: HostCuda, run_command: RunCommand) -> None:
         self.params = options(request)
         self.store = Store(self.params["root"], run_command)
         check_place(self.params, self.store)
-        self.rows = parse_request(self.params, self.store.names, driver)
+        self.rows = parse_request(self.params, self.store.names, cuda)
 
     def unsolved(self) -> list[str]:
         """Return the environments that cannot be completed without py-rattler."""
@@ -57,12 +58,12 @@ class Comparison:
         return run(self.rows, self.store, self.params, check_mode=True)
 
 
-def plan(request: Request, driver: str, run_command: RunCommand) -> tuple[dict[str, t.Any], list[str]]:
+def plan(request: Request, cuda: HostCuda, run_command: RunCommand) -> tuple[dict[str, t.Any], list[str]]:
     """Return which modules have something to do, and how the environments are. The request has ``python``: the packages of PYTHON.
 
     :raises CondaError: the request is refused.
     """
-    comparison = Comparison(request, driver, run_command)
+    comparison = Comparison(request, cuda, run_command)
     found: dict[str, t.Any] = {"changed": True, "environments": {}, "drift": []}
     warnings: list[str] = []
     if not comparison.unsolved():

@@ -20,7 +20,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 PIP = " (pip)"
 
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
-# For `cuda`: what the host's driver supports.
+# For `cuda`: what the host's driver and GPUs support.
 AUTO = "auto"
 
 # The request that a generation is made from: packages, channels, CUDA version, lock. Text and lists of text only, for JSON.
@@ -229,7 +229,8 @@ class Environment:
 class Wanted:
     """The request for one environment. *generation* 0 means the one that *spec* leads to. *keep* generations are kept for going back.
 
-    *cuda* is the version for solving: that of the host's driver where the spec says "auto"; empty for none.
+    *cuda* is the version for solving: where the spec says "auto" the highest that driver and GPUs of the host support; empty for none.
+    *lowest_cuda* is the lowest that has kernels for the GPUs.
     """
 
     name: str
@@ -239,6 +240,7 @@ class Wanted:
     update: bool = False
     keep: int = 1
     cuda: str = ""
+    lowest_cuda: str = ""
 
 
 def check_place(open_to_others: t.Sequence[str]) -> None:

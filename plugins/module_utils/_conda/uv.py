@@ -51,6 +51,10 @@ def without(lock: str, names: t.Container[str]) -> str:
     return "".join(f"{block}\n" for block in kept)
 
 
+class Unsolvable(CondaError):
+    """The indexes do not have all requested versions."""
+
+
 # The CUDA versions with an index of PyTorch (download.pytorch.org/whl), oldest first, and uv's names for them.
 TORCH_BACKENDS = {
     (11, 8): "cu118",
@@ -63,10 +67,19 @@ TORCH_BACKENDS = {
 TORCH_BACKENDS.update({(13, 0): "cu130", (13, 2): "cu132"})
 
 
-def torch_backend(cuda: str) -> str:
-    """Return uv's name of the newest wheels of PyTorch that run with a driver for this version of CUDA."""
-    supported = tuple(map(int, cuda.split("."))) if cuda else ()
-    return next((name for version, name in reversed(TORCH_BACKENDS.items()) if version <= supported), "cpu")
+# The wheels that a line of a lock names: torch==2.8.0+cu128.
+_LOCKED_BACKEND = re.compile(r"==[^ ;+]*\+(cu\d+|cpu)\b")
+
+
+def torch_backends(cuda: str, lowest: str = "") -> list[str]:
+    """Return uv's names of the wheels of PyTorch that run with a driver for this version of CUDA, the newest first.
+
+    Each has only the versions of its time: those for CUDA 13.0 begin with torch 2.9.
+
+    :param lowest: the first CUDA with kernels for the GPUs; empty where any has them.
+    """
+    highest, first = (tuple(map(int, text.split("."))) if text else () for text in (cuda, lowest))
+    return [name for version, name in reversed(TORCH_BACKENDS.items()) if first <= version <= highest] or ["cpu"]
 
 
 class Uv:
@@ -96,18 +109,35 @@ class Uv:
             constraints.write("".join(held))
             constraints.flush()
             requirements = "".join(f"{line}\n" for line in lines)
-            out = self._run(
-                wanted, prefix, "compile", *options, "--constraints", constraints.name, "-", data=requirements
-            )
+            options += ["--constraints", constraints.name, "-"]
+            out = self._compile(wanted, prefix, options, requirements)
         return without(out, owned)
+
+    def _compile(self, wanted: Wanted, prefix: str, options: t.Sequence[str], requirements: str) -> str:
+        """Return a lock with the newest wheels of PyTorch that have the requested versions.
+
+        :raises CondaError: no wheels have them; the text is about the newest.
+        """
+        backends = torch_backends(wanted.cuda, wanted.lowest_cuda)
+        problem: CondaError | None = None
+        for backend in backends:
+            try:
+                return self._run(wanted, prefix, "compile", backend, *options, data=requirements)
+            except Unsolvable as error:
+                if not self.torch_index or "torch" not in str(error):
+                    raise
+                problem = problem or error
+        raise CondaError(f"{problem}. Wheels of PyTorch that the driver and the GPUs support: {', '.join(backends)}")
 
     def install(self, wanted: Wanted, lock: str, prefix: str) -> None:
         options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirements", "-"]
         # uv does not check unpacked files in its cache: an edit of a link to them would get into every new environment.
         options += ["--link-mode", "copy"]
-        self._run(wanted, prefix, "install", *options, data=lock)
+        locked = _LOCKED_BACKEND.search(lock)
+        backend = locked[1] if locked else torch_backends(wanted.cuda, wanted.lowest_cuda)[0]
+        self._run(wanted, prefix, "install", backend, *options, data=lock)
 
-    def _run(self, wanted: Wanted, prefix: str, command: str, *options: str, data: str) -> str:
+    def _run(self, wanted: Wanted, prefix: str, command: str, backend: str, *options: str, data: str) -> str:
         name = wanted.name
         if not os.path.exists(self.program):
             raise CondaError(
@@ -115,7 +145,7 @@ class Uv:
             )
         index = ["--index-url", self.index_url] if self.index_url else []
         if self.torch_index:
-            index += ["--torch-backend", torch_backend(wanted.cuda)]
+            index += ["--torch-backend", backend]
         python = os.path.join(prefix, "bin", "python")
         rc, out, err = self.run_command(
             [self.program, "pip", command, "--quiet", "--python", python, "--cache-dir", self.cache, *index, *options],
@@ -129,7 +159,7 @@ class Uv:
         )
         if rc != 0:
             message = " ".join(re.sub(r"[^\x00-\x7f]", " ", err or out).split()).rstrip(".")
-            raise CondaError(
+            raise (Unsolvable if "No solution found" in message else CondaError)(
                 f"the requirements in `pip` of the environment {name} cannot be installed: {message}."
                 " Loosen conflicting requirements, install a package without a wheel by conda, or name an index that this host reaches"
             )

@@ -90,6 +90,26 @@ GENERATIONS: tuple[Generation, ...] = (
 )
 
 
+class LastLibraries(t.NamedTuple):
+    """The last libraries with kernels for a generation: minor versions of cuDNN 9, and the CUDA that wheels of PyTorch are for."""
+
+    generation: str
+    cudnn: str
+    torch_cuda: str
+    source: str
+
+
+_LIBRARIES = (
+    "docs.nvidia.com/deeplearning/cudnn/backend, support matrices of 9.10 and 9.11; pytorch/pytorch#157517, #172351:"
+    " wheels for CUDA 12.6 are the last with sm_50 to sm_70"
+)
+LAST_LIBRARIES: tuple[LastLibraries, ...] = (
+    LastLibraries("Maxwell", "9.10", "12.6", _LIBRARIES),
+    LastLibraries("Pascal", "9.10", "12.6", _LIBRARIES),
+    LastLibraries("Volta", "9.10", "12.6", _LIBRARIES),
+)
+
+
 class Chip(t.NamedTuple):
     """Chips that share a compute capability and the first driver release that knew one of their cards."""
 

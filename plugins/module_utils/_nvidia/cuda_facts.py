@@ -31,6 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda
     PackagePlan,
     repository_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_driver, read_gpus
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import journal
 
 ENVIRONMENT = "/etc/environment"
@@ -49,7 +50,7 @@ def read_host(tree: Tree, role: str) -> Host:
     :raises ValueError: the role's own record is damaged.
     """
     system = gpu.read_system(tree)
-    gpus = gpu.read_gpus(tree)
+    gpus = of_driver(read_gpus(tree))
     driver = gpu.read_driver(tree)
     return Host(
         distribution=system["distribution"],

@@ -19,12 +19,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda
     repository_of,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import VERSION
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import version_key
 
 WHEEL = "wheel"
 
 # SHA-256 of NVIDIA's wheels nvidia-cudnn-cu<major>, one for each kind of machine (x86_64, aarch64), as the package index states
 # them. Read 2026-11-21. 9.12.0.46 is the first for CUDA 13 and the smallest: 571 MB for CUDA 12, 313 MB for CUDA 13 on x86_64.
 WHEELS: dict[str, dict[int, tuple[str, ...]]] = {
+    # The last with kernels for cards older than Turing, and the one that PyTorch's wheels for CUDA 12.6 have. Read 2026-11-27.
+    "9.10.2.21": {
+        12: (
+            "949452be657fa16687d0930933f032835951ef0892b37d2d53824d1a84dc97a8",
+            "c9132cc3f8958447b4910a1720036d9eff5928cc3179b0a51fb6d167c6cc87d8",
+        ),
+    },
     "9.12.0.46": {
         12: (
             "73471a185656232b383693294431882edb14584ee47f41c0abd81556b92ef2ac",
@@ -47,6 +55,7 @@ WHEELS: dict[str, dict[int, tuple[str, ...]]] = {
     },
 }
 PINNED = "9.12.0.46"
+PINNED_FOR_OLD_CARDS = "9.10.2.21"
 
 # cuDNN 9 is made for these (NVIDIA's packages cudnn9-cuda-12 and cudnn9-cuda-13).
 MAJORS = (12, 13)
@@ -122,7 +131,7 @@ def plan_present(host: Host, request: Request) -> Plan:
     wanted: list[str] = []
     tools = [*COMPILER]
     if plan.source == WHEEL:
-        version = request.version or PINNED
+        version = request.version or (PINNED_FOR_OLD_CARDS if _old_cards(host) else PINNED)
         checksums = {**WHEELS.get(version, {}), **request.wheels.get(version, {})}
         _check_wheels(plan, host, version, checksums, {*WHEELS, *request.wheels})
         plan.wheels = [
@@ -133,6 +142,7 @@ def plan_present(host: Host, request: Request) -> Plan:
         tools += WHEEL_PACKAGES
     else:
         wanted = [package_of(major) for major in plan.majors]
+    _check_cards(plan, host)
     plan.settle_packages(host, "cudnn_cuda_majors", wanted, tools)
     return plan
 
@@ -149,11 +159,52 @@ def plan_absent(host: Host) -> Plan:
 
 
 def _choose_source(host: Host, request: Request) -> str:
-    """Choose the source for a request that names none: the one of the toolkits, so that apt updates both together."""
+    """Choose the source for a request that names none: the one of the toolkits, so that apt updates both together.
+
+    The repository gives its newest alone, which cards older than Turing do not run.
+    """
     if request.source != AUTO:
         return request.source
+    if _old_cards(host):
+        return WHEEL
     from_repository = any(re.fullmatch(r"cuda-toolkit-\d+-\d+", name) for name in host.packages)
     return data.CUDA_REPOSITORY if from_repository and repository_of(host) and not request.version else WHEEL
+
+
+def _old_cards(host: Host) -> list[data.LastLibraries]:
+    """Return the generations of the host's GPUs that the newest cuDNN has no kernels for."""
+    return [row for row in data.LAST_LIBRARIES if row.generation in host.generations]
+
+
+def _check_cards(plan: Plan, host: Host) -> None:
+    """Refuse what has no kernels for a GPU of the host."""
+    for row in data.GENERATIONS:
+        last = row.highest_cuda or "" if row.name in host.generations else ""
+        newer = [str(major) for major in plan.majors if last and major > int(last.partition(".")[0])]
+        plan.require(
+            not newer,
+            "cudnn_cuda_majors",
+            f"has {', '.join(newer)}, but CUDA {last} is the last for {row.name}",
+            f"set it to [{last.partition('.')[0]}]",
+        )
+    for old in _old_cards(host):
+        wheels = [
+            str(row["version"])
+            for row in plan.wheels
+            if version_key(row["version"]) >= version_key(f"{old.cudnn}.9999")
+        ]
+        plan.require(
+            not wheels,
+            "cudnn_version",
+            f"is {', '.join(dict.fromkeys(wheels))}, but cuDNN {old.cudnn} is the last for {old.generation}",
+            f"leave it empty, for {PINNED_FOR_OLD_CARDS}",
+        )
+        plan.require(
+            plan.source == WHEEL,
+            "cudnn_source",
+            f"is {data.CUDA_REPOSITORY}, which gives its newest alone, but cuDNN {old.cudnn} is the last for {old.generation}",
+            f"set it to {WHEEL}",
+        )
 
 
 def _check(plan: Plan, host: Host, request: Request) -> None:

@@ -58,11 +58,12 @@ def check_cards(draft: Draft) -> bool:
     name, cards = draft.request.host_name, draft.cards
     lowest = min(row.number for row in data.BRANCHES)
     together = " and ".join(cards.names)
+    away = ", ".join(gpu["address"] for gpu in draft.host["gpus"] if gpu not in draft.gpus)
     return (
         draft.plan.require(
             bool(cards.generations),
             name,
-            "has no NVIDIA GPU",
+            "has no NVIDIA GPU" + (f" of its own: {away} is kept for virtual machines" if away else ""),
             "leave the role out, or name the PCI device ids to prepare for in `nvidia_driver_gpus`",
         )
         and draft.plan.require(
@@ -70,13 +71,15 @@ def check_cards(draft: Draft) -> bool:
             name,
             f"has GPUs of {together}, which no kernel module serves together: the open one begins with Turing, "
             "the closed one ends before Blackwell",
-            "take one of the cards out",
+            "take one of the cards out, keep one for a virtual machine (vfio-pci), or name in `nvidia_driver_gpus` the PCI device ids"
+            f" that the driver is for ({', '.join(gpu['device_id'] for gpu in draft.gpus)} are there): it ignores the others",
         )
         and draft.plan.require(
             cards.highest_branch >= lowest,
             name,
             f"has a GPU of {together}, whose last driver branch is {cards.highest_branch}",
-            f"replace the card: drivers from {lowest} on need Maxwell or newer",
+            f"replace the card: drivers from {lowest} on need Maxwell or newer; or name in `nvidia_driver_gpus` the PCI device ids of the"
+            " others, and the driver ignores it",
         )
     )
 
@@ -90,7 +93,7 @@ def check_version(draft: Draft) -> None:
         f"leads to {plan.version}, but {' and '.join(plan.generations)} here is known from driver {lowest} on",
         "refresh apt's lists, or choose a newer branch",
     )
-    unknown = [gpu["device_id"] for gpu in draft.host["gpus"] if not gpu["known"]] if not draft.request.gpus else []
+    unknown = [gpu["device_id"] for gpu in draft.gpus if not gpu["known"]] if not draft.request.gpus else []
     if unknown:
         plan.notes.append(
             f"GPU {', '.join(unknown)} is newer than this collection's data, and planned for as {data.UNKNOWN_CHIP.generation}"

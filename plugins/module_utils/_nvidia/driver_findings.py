@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     to_complete,
     touched,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import branch_of, is_driver_package
 
 
@@ -85,7 +86,7 @@ def _taken_back(failure: Failure | None, *, still_wanted: bool) -> dict[str, str
 def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], lock: bool) -> list[dict[str, str]]:
     """Check what the role promises against the host. Without a GPU nothing of the driver can be proven."""
     driver, plan = state.facts["driver"], state.plan
-    has_gpu = bool(state.facts["gpus"])
+    has_gpu = bool(of_host(state.facts["gpus"]))
     due = "warn" if reboot else "fail"
     faults = [f"{row['variable']} {row['problem']}" for row in plan.requirements if not row["ok"]]
     faults += [f"dpkg has not finished {name}" for name in to_complete(state, change)]

@@ -13,7 +13,11 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import find_chip, lowest_driver
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import (
+    find_chip,
+    lowest_driver,
+    of_host,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import kernel_flavours
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
     Facts,
@@ -245,7 +249,8 @@ class Draft:
         self.system = host["system"]
         self.installed = installed_choice(host)
         requested = [gpu for gpu in request.gpus if is_device_id(gpu)]
-        self.cards = cards_of(int(gpu, 16) for gpu in requested or [gpu["device_id"] for gpu in host["gpus"]])
+        self.gpus = of_host(host["gpus"])
+        self.cards = cards_of(int(gpu, 16) for gpu in requested or [gpu["device_id"] for gpu in self.gpus])
         self.plan = Plan(generations=self.cards.names)
 
     @property

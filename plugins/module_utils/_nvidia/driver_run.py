@@ -44,6 +44,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     to_complete,
     transaction_lines,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import is_driver
 
@@ -91,7 +92,7 @@ def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: b
         "boot_units": boot_units(tree),
         "secure_boot": plan.secure_boot,
         "mok_certificate": state.facts["secure_boot"]["certificate"],
-        "gpus": len(state.facts["gpus"]),
+        "gpus": len(of_host(state.facts["gpus"])),
         "reboot": reboot,
         "findings": findings(state, change, reboot),
         "proofs": proofs(state, change, reboot, params["lock"]),

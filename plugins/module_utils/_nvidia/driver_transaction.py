@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_packages import preferences
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import DKMS, Change
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import origins_now
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
@@ -48,7 +49,7 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
     return Change(
         branch=plan.branch,
         build=plan.build,
-        loads=bool(facts["gpus"]),
+        loads=bool(of_host(facts["gpus"])),
         install=install,
         remove=list(plan.remove),
         recommends=plan.scope == "desktop",

@@ -19,7 +19,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import has_nvswitch, read_gpus
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import (
+    has_nvswitch,
+    of_driver,
+    read_gpus,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import (
     next_kernel,
     read_kernels,
@@ -74,6 +78,24 @@ def highest_cuda(driver: str) -> str:
     """Return the newest CUDA that a driver of this version supports by itself, empty without a driver or with an older one."""
     supported = [row.version for row in data.TOOLKITS if driver and version_key(row.driver) <= version_key(driver)]
     return supported[-1] if supported else ""
+
+
+class HostCuda(t.NamedTuple):
+    """The versions of CUDA that packages of an environment may be for: the highest, and the lowest with kernels for the GPUs."""
+
+    highest: str
+    lowest: str = ""
+
+
+def host_cuda(tree: Tree) -> HostCuda:
+    """Return the versions of CUDA that both the driver and the GPUs of this host support."""
+    highest = highest_cuda(read_driver(tree)["libraries"]["cuda"])
+    generations = {gpu["generation"] for gpu in of_driver(read_gpus(tree))}
+    last = [row.torch_cuda for row in data.LAST_LIBRARIES if row.generation in generations]
+    first = [row.lowest_cuda for row in data.GENERATIONS if row.name in generations and row.lowest_cuda]
+    return HostCuda(
+        min(highest, *last, key=version_key) if highest and last else highest, max(first, key=version_key, default="")
+    )
 
 
 def _library_version(tree: Tree, name: str) -> str:

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
@@ -61,11 +61,25 @@ def read_gpus(tree: Tree) -> list[Facts]:
             {
                 "address": address,
                 "name": model.group(1).strip() if model else names.get(device, ""),
-                "kernel_driver": os.path.basename(tree.link(f"{where}/driver")),
+                "kernel_driver": pci.driver_of(tree, address),
                 **describe_device(device),
             }
         )
     return gpus
+
+
+def of_host(gpus: t.Iterable[Facts]) -> list[Facts]:
+    """Return the GPUs that the host itself uses, or would with a driver: those that no virtual machine has."""
+    return [gpu for gpu in gpus if gpu.get("kernel_driver") not in pci.PASSED_ON]
+
+
+def of_driver(gpus: t.Iterable[Facts]) -> list[Facts]:
+    """Return the GPUs that programs of the host can use: those that the driver runs, and before it is loaded those of the host.
+
+    A driver ignores a card that it does not know, as a newer branch does with an older card.
+    """
+    own = of_host(gpus)
+    return [gpu for gpu in own if gpu.get("kernel_driver") == "nvidia"] or own
 
 
 def _pci_names(tree: Tree) -> dict[int, str]:
@@ -79,5 +93,5 @@ def _pci_names(tree: Tree) -> dict[int, str]:
 
 
 def has_nvswitch(tree: Tree) -> bool:
-    """Return whether the host has NVSwitch chips, which need the fabric manager: bridges of NVIDIA that are no GPU."""
-    return bool(tree.names("/proc/driver/nvidia-nvswitch/devices") or pci.nvidia_devices(tree, pci.SWITCH))
+    """Return whether the host has NVSwitch chips, which need the fabric manager."""
+    return bool(tree.names("/proc/driver/nvidia-nvswitch/devices") or pci.nvswitches(tree))

@@ -6,12 +6,18 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
 # Any display controller (VGA, 3D), and the bridge that NVSwitch is: base class and subclass, as sysfs writes them.
 DISPLAY, SWITCH = "0x03", "0x0680"
+# The Ethernet of nForce boards is a bridge of NVIDIA's as well: their ids end before 0x0e00, those of NVSwitch begin here (pci.ids).
+FIRST_SWITCH = 0x1AC0
+# Drivers that keep a device for a virtual machine (kernel: drivers/vfio/pci, drivers/pci/pci-stub.c, drivers/xen/xen-pciback).
+PASSED_ON = frozenset({"vfio-pci", "nvgrace-gpu-vfio-pci", "pci-stub", "pciback"})
 
 
 def nvidia_devices(tree: Tree, kind: str) -> list[str]:
@@ -22,3 +28,17 @@ def nvidia_devices(tree: Tree, kind: str) -> list[str]:
         if tree.text(f"{DEVICES}/{address}/vendor").strip() == NVIDIA
         and tree.text(f"{DEVICES}/{address}/class").startswith(kind)
     ]
+
+
+def nvswitches(tree: Tree) -> list[str]:
+    """Return the addresses of NVSwitch chips."""
+    return [
+        address
+        for address in nvidia_devices(tree, SWITCH)
+        if int(tree.text(f"{DEVICES}/{address}/device"), 16) >= FIRST_SWITCH
+    ]
+
+
+def driver_of(tree: Tree, address: str) -> str:
+    """Return the name of a device's kernel driver; empty without one."""
+    return os.path.basename(tree.link(f"{DEVICES}/{address}/driver"))

@@ -87,7 +87,11 @@ def checked(plan: Any) -> Any:
 
 
 def next_kernel(
-    files: dict[str, str], newest: str, menu: str, running: str = "6.8.0-87-generic", kernels_there: tuple[str, ...] = ()
+    files: dict[str, str],
+    newest: str,
+    menu: str,
+    running: str = "6.8.0-87-generic",
+    kernels_there: tuple[str, ...] = (),
 ) -> str:
     """Return the kernel of the next boot. *menu* is grub.cfg, *newest* the target of /boot/vmlinuz."""
     there = {f"/boot/vmlinuz-{release}": "" for release in kernels_there or (newest, running)}
@@ -266,11 +270,21 @@ def mig_without_reset(
     reset: str, rc: int, mode: str = "enabled", card: str = "A100 40GB", before: str = "disabled"
 ) -> dict[str, Any]:
     """Request MIG where a reset fails, reboot, and request it again: what the first run needs, and the mode after both."""
-    layout = [{"profile": "3g.20gb", "count": 2, "start": None, "compute_instances": None}] if mode == "enabled" else None
+    layout = (
+        [{"profile": "3g.20gb", "count": 2, "start": None, "compute_instances": None}] if mode == "enabled" else None
+    )
     request = {
-        **{"devices": ["all"], "mode": mode, "layout": layout, "mig_parted": None, "when_busy": "fail"},
-        **{"busy_timeout": 1, "allow_reset": "gpu", "stop_services": [], "keep_instances": True},
-        **{"persist": "unit", "refresh_cdi": "never"},
+        "devices": ["all"],
+        "mode": mode,
+        "layout": layout,
+        "mig_parted": None,
+        "when_busy": "fail",
+        "busy_timeout": 1,
+        "allow_reset": "gpu",
+        "stop_services": [],
+        "keep_instances": True,
+        "persist": "unit",
+        "refresh_cdi": "never",
     }
     root = tempfile.mkdtemp()
     with fake([card]) as machine:

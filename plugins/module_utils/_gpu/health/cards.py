@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -54,7 +53,7 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
             problem = error.as_result()
         return Found([only_on_bus(address, None) for address in on_bus], problem, False, on_bus)
     shown = {card["pci_address"] for card in cards}
-    missing = [address for address in on_bus if address not in shown and _driver(tree, address) == "nvidia"]
+    missing = [address for address in on_bus if address not in shown and pci.driver_of(tree, address) == "nvidia"]
     lost = [card for card in cards if not card["pci_address"]]
     if len(lost) == len(missing):
         # A lost GPU may no longer report its address: it is the missing one.
@@ -83,7 +82,7 @@ def add_without_driver(
     for address in found.on_bus:
         override = tree.text(f"{pci.DEVICES}/{address}/driver_override").strip()
         is_meant = override not in ("", "(null)", "nvidia")
-        if _driver(tree, address) or is_meant or not (sees_all or address in remembered):
+        if pci.driver_of(tree, address) or is_meant or not (sees_all or address in remembered):
             continue
         if address not in by_address:
             by_address[address] = only_on_bus(address, None)
@@ -150,8 +149,3 @@ def only_on_bus(address: str, shown: bool | None) -> Facts:
     :param shown: False where NVML should show it; None where that is not known.
     """
     return {"index": None, "uuid": None, "name": None, "pci_address": address, "shown_by_nvml": shown}
-
-
-def _driver(tree: Tree, address: str) -> str:
-    """Read the name of a device's driver; empty without one. A device for a virtual machine has vfio-pci."""
-    return os.path.basename(tree.link(f"{pci.DEVICES}/{address}/driver"))

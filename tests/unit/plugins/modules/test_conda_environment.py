@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import HostCuda, highest_cuda
 from ansible_collections.rigwright.workstation.plugins.modules import conda_environment
 
 from harness.depot.conda_channel import Package, from_row, read_table, write
@@ -243,8 +244,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Set the version of the host's driver."""
 
     def install(version: str) -> None:
-        found = {"libraries": {"cuda": version}}
-        monkeypatch.setattr(conda_environment, "read_driver", lambda _tree: found)
+        found = HostCuda(highest_cuda(version))
+        monkeypatch.setattr(conda_environment, "host_cuda", lambda _tree: found)
 
     return install
 

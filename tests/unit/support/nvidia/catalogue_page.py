@@ -81,6 +81,8 @@ def render() -> str:
         )
         + f"\nMIG also: {', '.join(f'{device:04x}' for device in sorted(data.MIG_DEVICES))} ({data.MIG_DEVICES_SOURCE})."
         + f" Not: {', '.join(f'{device:04x}' for device in sorted(data.NO_MIG_DEVICES))} ({data.NO_MIG_DEVICES_SOURCE}).\n",
+        "Last libraries": "Newer ones have no kernels for these generations.\n\n"
+        + table(("generation", "cuDNN", "PyTorch's wheels for CUDA", "source"), data.LAST_LIBRARIES),
         "Driver branches": table(
             ("branch", "kind", "supported until", "newest CUDA", "modules", "from generation", "source"),
             (

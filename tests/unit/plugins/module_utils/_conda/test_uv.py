@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.uv im
     Uv,
     blocks,
     requested,
-    torch_backend,
+    torch_backends,
     without,
 )
 
@@ -104,11 +104,50 @@ def test_an_index_is_named_only_where_one_is_set(tmp_path):
     ],
 )
 def test_torch_variant_is_the_newest_for_the_driver(tmp_path, cuda, backend):
-    assert torch_backend(cuda) == backend
+    assert torch_backends(cuda)[0] == backend
     program = Program(tmp_path, out=LOCK)
     program.uv().lock(wanted("torch", cuda=cuda), "/prefix", [])
     program.uv().install(wanted("torch", cuda=cuda), LOCK, "/prefix")
     assert [command[command.index("--torch-backend") + 1] for command in program.commands] == [backend, backend]
+
+
+class Index:
+    """A fake of uv whose indexes have a version of torch for some backends only."""
+
+    def __init__(self, folder: Path, *backends: str) -> None:
+        self.path = folder / "uv"
+        self.path.touch()
+        self.backends, self.tried = backends, []
+
+    def run(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
+        backend = command[command.index("--torch-backend") + 1]
+        self.tried.append(backend)
+        if backend in self.backends:
+            return 0, f"torch==2.5.1+{backend} \\\n    --hash=sha256:aa\n", ""
+        return 1, "", "No solution found when resolving dependencies: there is no version of torch==2.5.1"
+
+    def lock(self, cuda: str, lowest: str = "") -> str:
+        program = Uv(str(self.path), "/cache", "", True, self.run)
+        return program.lock(Wanted("e", {"pip": ["torch==2.5.1"]}, cuda=cuda, lowest_cuda=lowest), "/prefix", [])
+
+
+def test_older_torch_comes_from_the_newest_index_that_has_it(tmp_path):
+    index = Index(tmp_path, "cu124", "cu121")
+    lock = index.lock("13.0")
+    assert lock.startswith("torch==2.5.1+cu124")
+    assert index.tried == ["cu130", "cu129", "cu128", "cu126", "cu124"]
+    Uv(str(index.path), "/cache", "", True, index.run).install(wanted(cuda="13.0"), lock, "/prefix")
+    assert index.tried[-1] == "cu124"
+
+
+def test_torch_without_kernels_for_the_card_is_refused(tmp_path):
+    index = Index(tmp_path, "cu124")
+    with pytest.raises(CondaError, match="the driver and the GPUs support: cu130, cu129, cu128$"):
+        index.lock("13.0", "12.8")
+
+
+def test_wheels_of_a_card_older_than_turing():
+    assert torch_backends("12.6") == ["cu126", "cu124", "cu121", "cu118"]
 
 
 def test_error_of_uv_is_one_line(tmp_path):
