@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ CARDS = "/sys/bus/pci/devices"
 DISPLAY = "0x030000"
 
 
-def tree(files: dict[str, str | bytes], links_to: dict[str, str] | None = None) -> Tree:
+def tree(files: Mapping[str, str | bytes], links_to: dict[str, str] | None = None) -> Tree:
     """Lay out files and links in a directory of their own."""
     root = Path(tempfile.mkdtemp())
     for path, content in files.items():
@@ -342,6 +343,6 @@ def smoke_remedy(words: str, names: list[str]) -> list[str]:
 
 def advice(name: str, capability: tuple[int, int], entry: dict[str, Any]) -> str:
     """Return the status of the finding about a choice for a card."""
-    card = Card("0", 0, f"GPU-{name}", name, "0000:01:00.0", "")
-    gpu = sharing.Gpu(card, False, tuple(capability))
+    card = Card("0", 0, f"GPU-{name}", name, "0000:01:00.0")
+    gpu = sharing.Gpu(card, False, (capability[0], capability[1]))
     return sharing.findings([gpu], {card.uuid: entry})[0]["status"]

@@ -117,7 +117,8 @@ class Index:
     def __init__(self, folder: Path, *backends: str) -> None:
         self.path = folder / "uv"
         self.path.touch()
-        self.backends, self.tried = backends, []
+        self.backends = backends
+        self.tried: list[str] = []
 
     def run(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
         backend = command[command.index("--torch-backend") + 1]

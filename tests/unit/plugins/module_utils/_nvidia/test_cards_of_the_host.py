@@ -38,7 +38,7 @@ def environment(root: Root, cards: list[dict[str, Any]], version: str = DRIVER) 
 CHOICES: dict[str, Any] = {
     "the driver": driver,
     "a toolkit": lambda cards: cuda(cards, DRIVER),
-    "cuDNN": lambda cards: cudnn(cards, DRIVER, ["cuda-toolkit-13-0=13.0.2-1"]),
+    "cuDNN": lambda cards: cudnn(cards, DRIVER, ("cuda-toolkit-13-0=13.0.2-1",)),
 }
 
 
@@ -99,7 +99,12 @@ def test_cards_of_facts_are_read_by_their_use() -> None:
         for node in ast.walk(tree):
             key = node.slice if isinstance(node, ast.Subscript) else None
             of_plan = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "plan"
-            if not isinstance(key, ast.Constant) or key.value != "gpus" or of_plan:
+            if (
+                not isinstance(node, ast.Subscript)
+                or not isinstance(key, ast.Constant)
+                or key.value != "gpus"
+                or of_plan
+            ):
                 continue
             parent = node.parent  # type: ignore[attr-defined]
             taken = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in ("of_host", "of_driver")
