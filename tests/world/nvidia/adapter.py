@@ -95,17 +95,15 @@ def next_kernel(
     kernels_there: tuple[str, ...] = (),
 ) -> str:
     """Return the kernel of the next boot. *menu* is grub.cfg, *newest* the target of /boot/vmlinuz."""
-    there = {f"/boot/vmlinuz-{release}": "" for release in kernels_there or (newest, running)}
+    images = {f"/boot/vmlinuz-{release}": "" for release in kernels_there or (newest, running)}
     host = tree(
-        {**there, "/proc/sys/kernel/osrelease": f"{running}\n", "/boot/grub/grub.cfg": menu, **files},
+        {**images, "/proc/sys/kernel/osrelease": f"{running}\n", "/boot/grub/grub.cfg": menu, **files},
         {"/boot/vmlinuz": f"vmlinuz-{newest}"},
     )
     return str(kernels.next_kernel(host)["release"])
 
 
-def secure_boot(
-    distribution: str, files: dict[str, str], variables: dict[str, str], mok: str = "MokListRT"
-) -> dict[str, Any]:
+def secure_boot(distribution: str, files: dict[str, str], variables: dict[str, str]) -> dict[str, Any]:
     """Return whether the key of DKMS is trusted. *variables* has the certificates in each EFI variable, by its whole name."""
     place = "/sys/firmware/efi/efivars"
     efi = {f"{place}/{name}": b"\x06\x00\x00\x00" + text.encode() for name, text in variables.items()}
@@ -129,8 +127,8 @@ def driver(
         for file in place.glob("*"):
             file.unlink()
         place.rmdir()
-    there, bound = pci_files(cards)
-    for path, content in {**there, **(files or {})}.items():
+    devices, bound = pci_files(cards)
+    for path, content in {**devices, **(files or {})}.items():
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -334,9 +332,9 @@ def smoke_gpus(cards: list[dict[str, Any]], listed: str) -> str:
     return findings.compare(host, [(place, report)], [], wanted=True)["status"]
 
 
-def smoke_remedy(words: str, names: list[str]) -> list[str]:
+def smoke_remedy(message: str, names: list[str]) -> list[str]:
     """Return those of *names* that the remedy for a failed training has."""
-    report = {"reason": "training", "words": words, "driver": "CUDA_SUCCESS", "gpus": []}
+    report = {"reason": "training", "words": message, "driver": "CUDA_SUCCESS", "gpus": []}
     text = findings.remedy(Place("environment", "world", "/usr/bin/python3"), report)
     return [name for name in names if name in text]
 
