@@ -13,7 +13,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import UNNAMED, parse_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import check_place, run, unsolved
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import HostCuda
 
 ROLE = "conda"
 PYTHON = "/opt/rigwright/python/bin/python3"
@@ -36,11 +35,11 @@ def options(request: Request) -> dict[str, t.Any]:
 class Comparison:
     """The environments that are requested, and those that are there.
 
-    :param cuda: the versions of CUDA that the host supports.
+    :param cuda: the highest and the lowest version of CUDA that the host supports.
     :raises CondaError: the request is refused.
     """
 
-    def __init__(self, request: Request, cuda: HostCuda, run_command: RunCommand) -> None:
+    def __init__(self, request: Request, cuda: tuple[str, str], run_command: RunCommand) -> None:
         self.params = options(request)
         self.store = Store(self.params["root"], run_command)
         check_place(self.params, self.store)
@@ -58,7 +57,7 @@ class Comparison:
         return run(self.rows, self.store, self.params, check_mode=True)
 
 
-def plan(request: Request, cuda: HostCuda, run_command: RunCommand) -> tuple[dict[str, t.Any], list[str]]:
+def plan(request: Request, cuda: tuple[str, str], run_command: RunCommand) -> tuple[dict[str, t.Any], list[str]]:
     """Return which modules have something to do, and how the environments are. The request has ``python``: the packages of PYTHON.
 
     :raises CondaError: the request is refused.

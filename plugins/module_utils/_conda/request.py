@@ -9,7 +9,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO, Wanted
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import HostCuda
 
 Params = t.Mapping[str, t.Any]
 
@@ -26,18 +25,18 @@ UNNAMED: dict[str, t.Any] = {
 }
 
 
-def parse_request(params: Params, existing: t.Callable[[], t.Iterable[str]], cuda: HostCuda) -> list[Wanted]:
+def parse_request(params: Params, existing: t.Callable[[], t.Iterable[str]], cuda: tuple[str, str]) -> list[Wanted]:
     """Return a request for each environment that is named, and with ``exclusive`` one for each other that exists.
 
     :param existing: returns the names of environments on the host.
-    :param cuda: the versions of CUDA that the host supports.
+    :param cuda: the highest and the lowest version of CUDA that the host supports.
     """
     named = [parse_environment(row, params, cuda) for row in params["environments"]]
     others = set(existing()) - {request.name for request in named} if params["exclusive"] else set()
     return [*named, *(parse_environment({**UNNAMED, "name": name}, params, cuda) for name in sorted(others))]
 
 
-def parse_environment(row: Params, params: Params, cuda: HostCuda) -> Wanted:
+def parse_environment(row: Params, params: Params, cuda: tuple[str, str]) -> Wanted:
     """Return the request for one environment."""
     return Wanted(
         name=row["name"],
@@ -49,8 +48,8 @@ def parse_environment(row: Params, params: Params, cuda: HostCuda) -> Wanted:
             "lock": row["lock"],
             "pip": row["pip"],
         },
-        cuda=cuda.highest if row["cuda"] == AUTO else row["cuda"],
-        lowest_cuda=cuda.lowest if row["cuda"] == AUTO else "",
+        cuda=cuda[0] if row["cuda"] == AUTO else row["cuda"],
+        lowest_cuda=cuda[1] if row["cuda"] == AUTO else "",
         present=row["state"] == "present",
         generation=row["generation"],
         update=row["update"],

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import compare, plan, run
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import HostCuda
 
 REQUEST: dict[str, Any] = {
     "prefix": "/opt/conda",
@@ -28,7 +27,7 @@ def planned(folder: Path, **changes: Any) -> dict[str, Any]:
     def run_command(*_arguments: Any, **_options: Any) -> tuple[int, str, str]:
         return 0, "", ""
 
-    return compare.plan({**REQUEST, "prefix": str(folder / "conda"), **changes}, HostCuda(""), run_command)[0]
+    return compare.plan({**REQUEST, "prefix": str(folder / "conda"), **changes}, ("", ""), run_command)[0]
 
 
 def test_options_of_the_module_are_complete() -> None:

@@ -12,7 +12,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.reque
     any_present,
     parse_request,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import HostCuda
 
 PARAMS: dict[str, Any] = {
     "environments": [],
@@ -25,9 +24,7 @@ ROW = {**UNNAMED, "name": "research", "state": "present", "packages": ["python  
 
 
 def parse(*rows: dict[str, Any], **params: Any) -> list[Wanted]:
-    return parse_request(
-        {**PARAMS, "environments": list(rows), **params}, lambda: ["plots", "research"], HostCuda("12.8")
-    )
+    return parse_request({**PARAMS, "environments": list(rows), **params}, lambda: ["plots", "research"], ("12.8", ""))
 
 
 def test_packages_are_sorted_and_channels_have_a_default() -> None:
