@@ -26,6 +26,7 @@ PAYLOAD = 200_000
 LARGE_PAYLOADS = {
     "bare_metal_plan": 240_000,
     "backup_plan": 265_000,
+    "conda_plan": 210_000,
     "cuda_plan": 245_000,
     "cuda_verify": 232_000,
     "cudnn_plan": 265_000,
