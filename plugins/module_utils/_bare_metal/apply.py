@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -190,9 +191,10 @@ class Live:
         self.run(["mkswap", path])
 
     def do_edit(self, step: Facts) -> None:
-        path = step["path"]
-        if not os.path.exists(path):
-            return
+        for path in sorted(glob.glob(step["path"])):
+            self._edit(path, step)
+
+    def _edit(self, path: str, step: Facts) -> None:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             before = file.read()
         after = files.EDITS[step["kind"]](before, step["references"], step["absent"])

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+
 # By device, as device_references of the steps has them.
 References = t.Mapping[str, t.Mapping[str, t.Any]]
 
@@ -23,7 +25,15 @@ FSTAB = ("", "", "auto", "defaults")
 CRYPTTAB = ("", "", "none", "")
 
 # systemd waits 90 s for a device, and then asks for root's password.
-PATIENCE = ("nofail", "x-systemd.device-timeout=10s")
+NO_WAIT = "nofail"
+PATIENCE = (NO_WAIT, "x-systemd.device-timeout=10s")
+# What these are mounted from is a path of another file system, or has one in its options.
+_FROM_A_PATH = ("bind", "rbind", "loop")
+_PATH_OPTIONS = ("lowerdir", "upperdir", "workdir", "loop")
+# A device that is encrypted with a key of these is written to at each boot.
+_RANDOM = ("/dev/urandom", "/dev/random", "/dev/hwrng")
+_WRITES = ("swap", "tmp", "plain")
+TOP_LEVEL = "5"
 
 
 def normal(word: str) -> str:
@@ -43,64 +53,167 @@ def find(word: str, references: References) -> str:
     return next((device for device, reference in references.items() if name in reference["names"]), "")
 
 
-def stable(word: str, device: str, references: References) -> str:
-    """Return the word, or the UUID of its device where it is a name of a disk or partition, which differs between machines."""
-    if not device or not word.startswith("/dev/") or word.startswith(tuple(f"{BY}{kind.lower()}/" for kind in TAGS)):
+def is_tag(word: str) -> bool:
+    """Return whether a word names a device by what is written on it, which the new one has too."""
+    return normal(word).startswith(tuple(f"{BY}{kind.lower()}/" for kind in TAGS))
+
+
+def stable(word: str, device: str, references: References, by_content: bool = True) -> str:
+    """Return the word, or what the new device has too: the UUID of its content, or of its partition.
+
+    :param by_content: false where the content is made at each boot, so that its UUID is another one.
+    """
+    if not device or not word.startswith("/dev/") or is_tag(word):
         return word
     reference = references[device]
-    return word if reference["lasting"] or not reference["uuid"] else f"UUID={reference['uuid']}"
+    if normal(word) in reference["lasting_names"]:
+        return word
+    if by_content and reference["uuid"]:
+        return f"UUID={reference['uuid']}"
+    if reference["partuuid"]:
+        return f"PARTUUID={reference['partuuid']}"
+    return next(iter(reference["lasting_names"]), word)
+
+
+class Row:
+    """One line of fstab or crypttab. Blanks stay as the user wrote them."""
+
+    def __init__(self, line: str, columns: t.Sequence[str]) -> None:
+        self.line, self.columns = line, columns
+        self.parts = re.split(r"(\s+)", line.rstrip("\n"))
+        if self.parts and self.parts[0] == "":
+            self.parts = ["".join(self.parts[:3]), *self.parts[3:]]
+        words = [word.strip() for word in self.parts[::2]]
+        self.is_entry = len(words) >= 2 and not words[0].startswith("#")
+        self.words = [*words, *columns[len(words) :]] if self.is_entry else words
+
+    @property
+    def options(self) -> list[str]:
+        return [option for option in self.words[len(self.columns) - 1].split(",") if option]
+
+    def replace(self, column: int, word: str) -> None:
+        """Set a word; columns that are missing before it are written with what they mean."""
+        if word == self.words[column]:
+            return
+        while self.parts and not self.parts[-1]:
+            self.parts.pop()
+        while len(self.parts[::2]) <= column:
+            self.parts += [" ", self.columns[len(self.parts[::2])]]
+        self.parts[2 * column] = self.parts[2 * column].replace(self.words[column], word) or word
+        self.words[column] = word
+
+    def add(self, *options: str) -> None:
+        present = self.options
+        added = [*present, *(option for option in options if option not in present)]
+        self.replace(len(self.columns) - 1, ",".join(added))
+
+    def text(self, comment: str = "") -> str:
+        end = "\n" if self.line.endswith("\n") else ""
+        return "".join(self.parts) + end if not comment else f"# {comment}: {''.join(self.parts).strip()}{end}"
 
 
 def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> str:
-    """Edit fstab: disks by UUID; the boot does not wait for absent ones."""
+    """Edit fstab: disks by UUID, subvolumes by path; the boot does not wait for what is absent."""
+    rows = [Row(line, FSTAB) for line in text.splitlines(keepends=True)]
+    entries = [row for row in rows if row.is_entry]
     # A name that is unknown today is identified by its mount point.
     mounted = {target: name for name, reference in references.items() for target in reference["targets"]}
+    found = [_device(row, references, mounted) for row in entries]
+    _find_swap(entries, found, references)
+    missing = {row.words[1] for row, device in zip(entries, found) if device in absent}
+    missing |= {target for target, device in mounted.items() if device in absent}
+    for row, device in zip(entries, found):
+        row.replace(0, stable(row.words[0], device, references))
+        if row.words[2] == "btrfs" and device:
+            _by_path(row, references[device])
+        if device in absent:
+            row.add(*PATIENCE)
+    _follow(entries, missing)
+    return "".join(row.text() for row in rows)
 
-    def device(fields: t.Sequence[str]) -> str:
-        is_disk = fields[0].startswith("/dev/") or fields[0].upper().startswith(tuple(f"{tag}=" for tag in TAGS))
-        return find(fields[0], references) or (mounted.get(normal(fields[1]), "") if is_disk else "")
 
-    return _edit_table(text, 0, FSTAB, device, references, absent)
+def _device(row: Row, references: References, mounted: t.Mapping[str, str]) -> str:
+    is_disk = row.words[0].startswith("/dev/") or is_tag(row.words[0])
+    return find(row.words[0], references) or (mounted.get(normal(row.words[1]), "") if is_disk else "")
+
+
+def _find_swap(entries: t.Sequence[Row], found: list[str], references: References) -> None:
+    """Give swap by an unknown name its device, if only one was in use that no other line names."""
+    unnamed = [name for name, reference in references.items() if reference["swap"] and name not in found]
+    unknown = [
+        number
+        for number, row in enumerate(entries)
+        if not found[number]
+        and row.words[2] == "swap"
+        and row.words[0].startswith("/dev/")
+        and not is_tag(row.words[0])
+    ]
+    if len(unnamed) == len(unknown) == 1:
+        found[unknown[0]] = unnamed[0]
+
+
+def _by_path(row: Row, reference: t.Mapping[str, t.Any]) -> None:
+    """Name a subvolume by its path: its number is another one on a new file system, and its default is the top level."""
+    root = reference["subvolumes"].get(normal(row.words[1]), "")
+    number = next((option for option in row.options if option.startswith("subvolid=")), "")
+    if number == f"subvolid={TOP_LEVEL}":
+        return
+    options = [option for option in row.options if option != number]
+    if root and root != "/" and not any(option.startswith("subvol=") for option in options):
+        options.append(f"subvol={root}")
+    if number and options and not any(option.startswith("subvol=") for option in options):
+        options.append(NO_WAIT)
+    if options != row.options:
+        row.replace(len(FSTAB) - 1, ",".join(options) or FSTAB[-1])
+
+
+def _follow(entries: t.Sequence[Row], missing: set[str]) -> None:
+    """Let the boot wait for no line whose source is on a file system that it does not wait for."""
+    targets = set(missing)
+    while True:
+        more = [
+            row
+            for row in entries
+            if NO_WAIT not in row.options
+            and any(is_within(source, target) for source in _sources(row) for target in targets)
+        ]
+        if not more:
+            return
+        for row in more:
+            row.add(NO_WAIT)
+            targets.add(normal(row.words[1]))
+
+
+def _sources(row: Row) -> list[str]:
+    """Return the directories and files of other file systems that a line needs."""
+    values = dict(option.partition("=")[::2] for option in row.options)
+    found = [value for name in _PATH_OPTIONS for value in values.get(name, "").split(":")]
+    source = row.words[0]
+    if source.startswith("/") and not source.startswith("/dev/"):
+        # A pool (mergerfs) has several, with wildcards.
+        found += [re.split(r"[*?\[{]", part)[0].rstrip("/") or "/" for part in source.split(":")]
+    return [normal(path) for path in found if path.startswith("/")]
 
 
 def edit_crypttab(text: str, references: References, absent: t.Collection[str]) -> str:
-    return _edit_table(text, 1, CRYPTTAB, lambda fields: find(fields[1], references), references, absent)
-
-
-def _edit_table(
-    text: str,
-    column: int,
-    left_out: t.Sequence[str],
-    device: t.Callable[[t.Sequence[str]], str],
-    references: References,
-    absent: t.Collection[str],
-) -> str:
+    """Edit crypttab: devices by what is written on them. A line that would encrypt a disk of an unknown name is switched off."""
     lines = []
     for line in text.splitlines(keepends=True):
-        # Blanks stay as the user wrote them.
-        parts = re.split(r"(\s+)", line.rstrip("\n"))
-        if parts and parts[0] == "":
-            parts = ["".join(parts[:3]), *parts[3:]]
-        fields = [word.strip() for word in parts[::2]]
-        if len(fields) < 2 or fields[0].startswith("#"):
+        row = Row(line, CRYPTTAB)
+        if not row.is_entry:
             lines.append(line)
             continue
-        found = device(fields)
-        parts[column * 2] = parts[column * 2].replace(fields[column], stable(fields[column], found, references))
-        if found in absent:
-            _add_options(parts, left_out)
-        lines.append("".join(parts) + ("\n" if line.endswith("\n") else ""))
+        device = find(row.words[1], references)
+        writes = row.words[2] in _RANDOM or any(option.partition("=")[0] in _WRITES for option in row.options)
+        row.replace(1, stable(row.words[1], device, references, by_content=not writes))
+        if device in absent:
+            row.add(*PATIENCE)
+        is_old = row.words[1].startswith("/dev/") and not is_tag(row.words[1])
+        if writes and is_old and (not device or normal(row.words[1]) not in references[device]["lasting_names"]):
+            lines.append(row.text(comment="a name of the old machine, and another disk's here"))
+        else:
+            lines.append(row.text())
     return "".join(lines)
-
-
-def _add_options(parts: list[str], left_out: t.Sequence[str]) -> None:
-    while parts and not parts[-1]:
-        parts.pop()
-    while len(parts[::2]) < len(left_out):
-        parts += [" ", left_out[len(parts[::2])]]
-    place = 2 * (len(left_out) - 1)
-    present = [option for option in parts[place].split(",") if option]
-    parts[place] = ",".join([*present, *(option for option in PATIENCE if option not in present)])
 
 
 def edit_resume(text: str, references: References, absent: t.Collection[str]) -> str:
@@ -115,12 +228,20 @@ def edit_resume(text: str, references: References, absent: t.Collection[str]) ->
 
 
 def edit_grub(text: str, references: References, absent: t.Collection[str]) -> str:
-    """Edit ``resume=`` and ``root=`` of the kernel's command line in /etc/default/grub."""
+    """Edit ``resume=``, ``root=`` and the subvolume in ``rootflags=`` of the kernel's command line in /etc/default/grub."""
 
     def replaced(found: re.Match[str]) -> str:
         word, device = found.group(2), find(found.group(2), references)
         return "" if device in absent else f"{found.group(1)}{stable(word, device, references)}"
 
+    def flags(found: re.Match[str]) -> str:
+        row = Row(f"root / btrfs {found.group(2)}", FSTAB)
+        of_root = next((reference for reference in references.values() if "/" in reference["targets"]), None)
+        if of_root and of_root["subvolumes"]:
+            _by_path(row, of_root)
+        return f"{found.group(1)}{row.words[3]}"
+
+    text = re.sub(r"\b(rootflags=)([^\s\"']+)", flags, text)
     return re.sub(r"\b((?:resume|root)=)([^\s\"']+)", replaced, text)
 
 

@@ -214,6 +214,7 @@ class Build:
             ("crypttab", "/etc/crypttab"),
             ("resume", "/etc/initramfs-tools/conf.d/resume"),
             ("grub", "/etc/default/grub"),
+            ("grub", "/etc/default/grub.d/*.cfg"),
         ):
             self.add("edit", path=self.at(path), kind=kind, references=references, absent=list(absent))
         # An installer wrote it long ago, with the old names of disks.
@@ -322,17 +323,14 @@ def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
 
 
 def device_references(manifest: Facts) -> dict[str, Facts]:
-    """Return, by device, its UUID, whether its name is stable, its mount points, and all names that files may use for it."""
-    volumes = {
-        layout.volume_device(group, volume["name"]): f"/dev/{group}/{volume['name']}"
-        for group, facts in manifest["volume_groups"].items()
-        for volume in facts["volumes"]
-    }
+    """Return, by device: its UUIDs, mount points, subvolumes, all names that files may use for it, and those that a new one has too."""
     found = {}
     for name, device in manifest["devices"].items():
-        content, lasting = device["content"], device["kind"] in ("crypt", "lvm")
-        names = {device["path"], f"/dev/mapper/{name}" if lasting else f"/dev/{name}", volumes.get(name, "")}
+        content = device["content"]
+        mounts = layout.mounts_of(manifest, name)
+        lasting = _lasting_names(manifest, name)
         tags = {"UUID": content["uuid"], "LABEL": content["label"]}
+        names = {device["path"], f"/dev/{name}", *lasting, *device.get("links", ())}
         for disk in device["parents"]:
             facts = manifest["disks"].get(disk, {"table": {}})
             table = facts["table"]
@@ -344,14 +342,36 @@ def device_references(manifest: Facts) -> dict[str, Facts]:
                 # A table of DOS has no ids of its own for partitions: they are made of that of the disk.
                 of_disk = f"{table['id'].lower().removeprefix('0x')}-{row['number']:02x}"
                 tags |= {"PARTUUID": row["uuid"] or of_disk, "PARTLABEL": row["label"]}
+        names |= set(manifest["disks"].get(name, {}).get("by_id", ()))
         names |= {f"{tag}={value}" for tag, value in tags.items() if value}
         found[name] = {
             "uuid": content["uuid"],
-            "lasting": lasting,
-            "targets": sorted(mount["target"] for mount in layout.mounts_of(manifest, name)),
+            "partuuid": tags.get("PARTUUID", ""),
+            "targets": sorted(mount["target"] for mount in mounts),
+            "swap": "[SWAP]" in device["mountpoints"],
+            "subvolumes": {
+                mount["target"]: mount.get("subvolume", mount["root"])
+                for mount in mounts
+                if content["type"] == "btrfs" and mount["root"] == mount.get("subvolume", mount["root"])
+            },
             "names": sorted(files.normal(word) for word in names if word),
+            # The one below /dev/mapper comes first.
+            "lasting_names": sorted(map(files.normal, lasting), key=lambda word: ("/mapper/" not in word, word)),
         }
     return found
+
+
+def _lasting_names(manifest: Facts, name: str) -> set[str]:
+    """Return the names of a volume, or of an opened encrypted device, that do not depend on the disk."""
+    if manifest["devices"][name]["kind"] not in ("crypt", "lvm"):
+        return set()
+    volumes = {
+        f"/dev/{group}/{volume['name']}"
+        for group, facts in manifest["volume_groups"].items()
+        for volume in facts["volumes"]
+        if layout.volume_device(group, volume["name"]) == name
+    }
+    return {f"/dev/mapper/{name}", f"{files.BY}id/dm-name-{name}", *volumes}
 
 
 def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:

@@ -68,7 +68,7 @@ class Machine:
         listed = self.ask("lsblk", "-J", "-O", "-b")
         if not listed:
             raise ProbeError("lsblk shows no disks of this machine: install util-linux, and run this as root")
-        devices = storage.parse_lsblk(listed)
+        devices, mapped = storage.parse_lsblk(listed), storage.parse_mapped(listed)
         by_id, by_path = self.links("by-id"), self.links("by-path")
         disks = {}
         for name, device in devices.items():
@@ -90,7 +90,15 @@ class Machine:
         )
         return {
             "disks": disks,
-            "devices": {name: {**device, "features": self.features(device)} for name, device in devices.items()},
+            "devices": {
+                name: {
+                    **device,
+                    "features": self.features(device),
+                    # Ubuntu's installer writes these into fstab.
+                    **({"links": by_id.get(mapped[name], [])} if name in mapped else {}),
+                }
+                for name, device in devices.items()
+            },
             "volume_groups": groups,
             "arrays": {
                 name: storage.parse_mdadm(self.ask("mdadm", "--detail", "--export", device["path"]))

@@ -68,6 +68,21 @@ def parse_lsblk(text: str) -> Facts:
     return found
 
 
+def parse_mapped(text: str) -> dict[str, str]:
+    """Parse the kernel's names (``dm-0``) of devices that the mapper has made, by their names, from the same output."""
+    found: dict[str, str] = {}
+
+    def visit(node: Facts) -> None:
+        if str(node.get("kname") or "").startswith("dm-"):
+            found[node["name"]] = node["kname"]
+        for child in node.get("children") or []:
+            visit(child)
+
+    for node in json.loads(text)["blockdevices"]:
+        visit(node)
+    return found
+
+
 def parse_table_ids(text: str) -> dict[str, str]:
     """Parse the ids of the partition tables by the names of their disks, from the same output."""
     return {node["name"]: str(node["ptuuid"]) for node in json.loads(text)["blockdevices"] if node.get("ptuuid")}

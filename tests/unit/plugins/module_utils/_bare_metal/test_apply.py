@@ -122,13 +122,21 @@ def test_a_file_is_edited_in_its_place_with_its_mode(host: Host, tmp_path: Path)
     path = tmp_path / "crypttab"
     path.write_text("sys /dev/sda3 none luks\n")
     path.chmod(0o600)
-    references = {"sda3": {"uuid": "u-3", "lasting": False, "targets": [], "names": ["/dev/sda3"]}}
+    references = {"sda3": {"uuid": "u-3", "partuuid": "", "lasting_names": [], "targets": [], "names": ["/dev/sda3"]}}
     step = {"do": "edit", "path": str(path), "kind": "crypttab", "references": references, "absent": []}
     run_step(host, **step)
     assert path.read_text() == "sys UUID=u-3 none luks\n" and stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.stat().st_ino
     run_step(host, **step)
     assert path.stat().st_ino == before and os.listdir(tmp_path) == ["crypttab"]
+
+
+def test_every_file_of_a_directory_is_edited(host: Host, tmp_path: Path) -> None:
+    for name in ("10.cfg", "20.cfg", "30.txt"):
+        (tmp_path / name).write_text('GRUB_CMDLINE_LINUX="resume=/dev/sda3"\n')
+    references = {"sda3": {"uuid": "u-3", "partuuid": "", "lasting_names": [], "targets": [], "names": ["/dev/sda3"]}}
+    run_step(host, do="edit", path=str(tmp_path / "*.cfg"), kind="grub", references=references, absent=[])
+    assert [path.name for path in sorted(tmp_path.iterdir()) if "UUID=u-3" in path.read_text()] == ["10.cfg", "20.cfg"]
 
 
 def test_a_file_that_the_backup_does_not_have_is_not_made(host: Host, tmp_path: Path) -> None:

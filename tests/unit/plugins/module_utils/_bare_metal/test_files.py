@@ -125,3 +125,90 @@ def test_the_kernels_command_line_names_no_disk() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment", "one\n", "   \n"])
 def test_a_table_with_nothing_in_it_stays(text: str) -> None:
     assert files.edit_fstab(text, REFERENCES, ("md127",)) == text
+
+
+# ---- Names of the old machine ----
+
+LVM_ID = "/dev/disk/by-id/dm-uuid-LVM-" + "a" * 64
+BTRFS_UUID = recorded()["devices"]["sda1"]["content"]["uuid"]
+
+
+def references_with(name: str, **changes: object) -> dict[str, dict[str, object]]:
+    return {**REFERENCES, name: {**REFERENCES[name], **changes}}
+
+
+def test_a_volume_by_its_id_goes_by_its_uuid() -> None:
+    assert files.edit_fstab(f"{LVM_ID} / ext4 defaults 0 1\n", REFERENCES, ()).startswith(f"UUID={ROOT} / ")
+    linked = references_with("vg0-root", names=[*REFERENCES["vg0-root"]["names"], LVM_ID])
+    assert files.edit_fstab(f"{LVM_ID} /mnt ext4 noauto 0 1\n", linked, ()).startswith(f"UUID={ROOT} /mnt ")
+    by_name = "/dev/disk/by-id/dm-name-vg0-root / ext4 defaults 0 1\n"
+    assert files.edit_fstab(by_name, REFERENCES, ()) == by_name
+
+
+def test_the_only_swap_is_found_behind_an_unknown_name() -> None:
+    swaps = [name for name, reference in REFERENCES.items() if reference["swap"]]
+    references = {name: {**facts, "swap": name == swaps[0]} for name, facts in REFERENCES.items()}
+    line = f"{LVM_ID} none swap sw 0 0\n"
+    assert files.edit_fstab(line, references, ()) == f"UUID={REFERENCES[swaps[0]]['uuid']} none swap sw 0 0\n"
+    two = {name: {**facts, "swap": True} for name, facts in REFERENCES.items()}
+    assert files.edit_fstab(line, two, ()) == line
+
+
+@pytest.mark.parametrize(
+    "key", ["/dev/urandom swap", "/dev/random cipher=aes-xts-plain64", "none plain", "/key tmp=ext4"]
+)
+def test_what_is_encrypted_anew_goes_by_its_partition(key: str) -> None:
+    partition = f"PARTUUID={REFERENCES['vdb3']['partuuid']}"
+    assert files.edit_crypttab(f"swap /dev/vdb3 {key}\n", REFERENCES, ()) == f"swap {partition} {key}\n"
+    assert files.edit_crypttab(f"swap {partition} {key}\n", REFERENCES, ()) == f"swap {partition} {key}\n"
+    unknown = files.edit_crypttab(f"swap /dev/sdz9 {key}\n", REFERENCES, ())
+    assert unknown.startswith("# a name of the old machine") and unknown.count("\n") == 1
+    volume = f"swap /dev/vg0/root {key}\n"
+    assert files.edit_crypttab(volume, REFERENCES, ()) == volume
+
+
+def test_a_subvolume_goes_by_its_path() -> None:
+    references = references_with("sda1", subvolumes={"/data": "/@data"}, targets=["/data"])
+
+    def options(given: str, target: str = "/data") -> str:
+        line = f"UUID={BTRFS_UUID} {target} btrfs {given} 0 0\n"
+        return files.edit_fstab(line, references, ()).split()[3]
+
+    assert options("rw,subvolid=271,subvol=/@data") == "rw,subvol=/@data"
+    assert options("subvolid=271") == "subvol=/@data"
+    assert options("defaults") == "defaults,subvol=/@data"
+    assert options("subvolid=5") == "subvolid=5"
+    assert options("noauto,subvolid=300", "/elsewhere") == "noauto,nofail"
+    assert options("subvol=@snapshots", "/elsewhere") == "subvol=@snapshots"
+
+
+def test_the_command_line_names_a_subvolume_by_its_path() -> None:
+    references = references_with("sda1", subvolumes={"/": "/@"}, targets=["/"])
+    references["vg0-root"] = {**REFERENCES["vg0-root"], "targets": []}
+    for flags, edited in (
+        ("subvolid=271,subvol=@", "subvol=@"),
+        ("subvolid=271", "subvol=/@"),
+        ("subvol=@", "subvol=@"),
+    ):
+        text = f'GRUB_CMDLINE_LINUX="quiet rootflags={flags}"\n'
+        assert files.edit_grub(text, references, ()) == f'GRUB_CMDLINE_LINUX="quiet rootflags={edited}"\n'
+    assert files.edit_grub('X="rootflags=data=journal"\n', REFERENCES, ()) == 'X="rootflags=data=journal"\n'
+
+
+def test_what_comes_from_an_absent_disk_does_not_hold_up_the_boot() -> None:
+    text = (
+        f"UUID={BOOT} /store ext4 defaults 0 2\n"
+        "/store/export /srv/nfs none bind 0 0\n"
+        "/srv/nfs/a /deep none rbind\n"
+        "/store/image.img /mnt/image ext4 loop 0 0\n"
+        "/mnt/disk1:/store* /pool fuse.mergerfs defaults 0 0\n"
+        "overlay /merged overlay lowerdir=/usr,upperdir=/store/up,workdir=/store/work 0 0\n"
+        "/store/swap none swap sw 0 0\n"
+        "/storage/a /other none bind 0 0\n"
+        "nas:/store /mnt/nas nfs defaults 0 0\n"
+    )
+    edited = lines(files.edit_fstab(text, REFERENCES, ("vdb2",)))
+    assert [entry[1] for entry in edited if "nofail" in entry[3]] == [
+        "/store", "/srv/nfs", "/deep", "/mnt/image", "/pool", "/merged", "none",
+    ]  # fmt: skip
+    assert files.edit_fstab(text, REFERENCES, ()) == text

@@ -121,8 +121,11 @@ def test_a_swap_file_comes_back_as_large_as_it_was() -> None:
 def test_all_names_of_a_device_lead_to_its_uuid() -> None:
     found = steps.device_references(recorded())
     assert {"/dev/disk/by-id/old-vdb-part2", "/dev/vdb2"} <= set(found["vdb2"]["names"])
-    assert "/dev/vg0/root" in found["vg0-root"]["names"] and found["vg0-root"]["lasting"]
-    assert (found["vdb2"]["targets"], found["vdb2"]["lasting"]) == (["/boot"], False)
+    assert (
+        "/dev/vg0/root" in found["vg0-root"]["names"]
+        and found["vg0-root"]["lasting_names"][0] == "/dev/mapper/vg0-root"
+    )
+    assert (found["vdb2"]["targets"], found["vdb2"]["lasting_names"]) == (["/boot"], [])
     assert found["nvme0n1"]["uuid"] == "29c66ab1-73f4-4f34-ad1a-e1efb28e4ceb"
 
 
