@@ -65,7 +65,8 @@ options:
     default: []
   data:
     description:
-      - Bytes by mount point, where fewer files come back than the machine had. A smaller disk may be enough then.
+      - By mount point, how much comes back, as V(300G) or a number of bytes, where that is less than the machine had. A smaller disk may
+        be enough then.
     type: dict
     default: {}
   grow:
@@ -78,6 +79,21 @@ options:
       - Whether there is a passphrase for encrypted devices.
     type: bool
     default: false
+  reboot:
+    description:
+      - Whether the playbook starts the restored system in the end. It is only checked here, and returned in RV(answers).
+    type: bool
+    default: false
+  accept_losses:
+    description:
+      - Whether the playbook goes on without files that the backup no longer has. It is only checked here, and returned in RV(answers).
+    type: bool
+    default: false
+  hours:
+    description:
+      - How long the restore may take. It is only checked here, and returned in RV(answers).
+    type: int
+    default: 24
 seealso:
   - module: rigwright.workstation.machine_manifest
   - module: rigwright.workstation.bare_metal_restore
@@ -127,6 +143,11 @@ snapshots:
   type: list
   elements: dict
   sample: [{id: 80b7bfd310dbfc25b5cbb70a5942e9af43eec41f83231dc31c5ba4c945e725b6, filters: []}]
+answers:
+  description: The options that later tasks of the playbook use, as they were checked.
+  returned: always
+  type: dict
+  sample: {reboot: false, accept_losses: false, seconds: 86400}
 plan:
   description: The steps, for M(rigwright.workstation.bare_metal_restore).
   returned: always
@@ -154,6 +175,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import parse_size
 
 
 def main() -> None:
@@ -168,6 +190,9 @@ def main() -> None:
             "data": {"type": "dict", "default": {}},
             "grow": {"type": "dict", "default": {}},
             "passphrase": {"type": "bool", "default": False, "no_log": False},
+            "reboot": {"type": "bool", "default": False},
+            "accept_losses": {"type": "bool", "default": False},
+            "hours": {"type": "int", "default": 24},
             **SPEC,
         },
         required_one_of=[("manifest", "repository")],
@@ -181,9 +206,9 @@ def main() -> None:
             snapshots = [backup.resolve(row["id"], row["filters"]) for row in params["snapshots"]]
             manifest = manifest or backup.manifest(snapshots[0])
         manifest = document.check(manifest)
-        data = {target: int(size) for target, size in params["data"].items()}
     except (Failed, ValueError) as error:
         module.fail_json(msg=f"There is nothing to plan from: {error}. Nothing was changed.")
+    data = {target: parse_size(size) for target, size in params["data"].items()}
     options = {name: params[name] for name in ("disks", "keep", "empty", "overwrite", "data", "grow")}
     identity = running.identity(manifest, options)
     state = running.read_state(identity)
@@ -193,7 +218,7 @@ def main() -> None:
         keep=tuple(params["keep"]),
         empty=tuple(params["empty"]),
         overwrite=tuple(params["overwrite"]),
-        data=data,
+        data={target: size for target, size in data.items() if size >= 0},
         grow=params["grow"],
         passphrase=params["passphrase"],
         begun=state["begun"] if isinstance(state["begun"], dict) else {},
@@ -201,6 +226,13 @@ def main() -> None:
     )
     target = read_target(module, Tree(ROOT))
     result = planning.plan(manifest, target, request)
+    for target in sorted(target for target, size in data.items() if size < 0):
+        result.refuse(
+            "data",
+            f"has {params['data'][target]!r} for {target}",
+            "give a size, as {/home: 300G}, or a number of bytes",
+        )
+        result.phases.clear()
     missing = [program for program in result.programs() if not module.get_bin_path(program, opt_dirs=SBIN)]
     if missing:
         result.refuse(
@@ -216,6 +248,11 @@ def main() -> None:
         summary=result.summary,
         notes=result.notes,
         snapshots=[{"id": row["id"], "filters": []} for row in snapshots or []],
+        answers={
+            "reboot": params["reboot"],
+            "accept_losses": params["accept_losses"],
+            "seconds": params["hours"] * 3600,
+        },
         plan={
             "identity": identity,
             "disks": identify_disks(target, request) if result.phases else {},

@@ -15,6 +15,7 @@ description:
   - The document is what M(rigwright.workstation.bare_metal_plan) plans a rebuild from. It belongs in the backup.
   - It contains no secrets. Passwords in addresses and options of mounts are left out, keys are named by their fingerprints, and
     of an encrypted device it says only that it is encrypted.
+  - It plans the rebuild of the machine on disks such as its own, and warns of what would be refused.
   - The file is written only when something has changed. A file system that fills by less than a twentieth has not changed.
 version_added: 0.1.0
 author:
@@ -70,6 +71,7 @@ changes:
   sample: ["packages.versions.restic: 0.14.0-1 -> 0.18.0-1"]
 """
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import trial
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
@@ -94,6 +96,8 @@ def main() -> None:
         module.fail_json(msg=f"{error}.")
     if problem:
         module.warn(f"{problem}.")
+    for line in trial.problems(new):
+        module.warn(f"This machine cannot be built again as it is: {line}.")
     module.exit_json(
         changed=bool(changes),
         manifest=new,

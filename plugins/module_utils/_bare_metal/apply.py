@@ -236,7 +236,7 @@ class Live:
                     self.warnings.append(f"DKMS built not all modules for {release}: {output.strip()[-_SHOWN:]}")
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{root}/boot/initrd.img-{release}")
-            self.run(["chroot", root, "update-initramfs", "-c", "-k", release])
+            self.run(["chroot", root, *_initramfs(root, release)])
 
     def do_first_boot(self, step: Facts) -> None:
         """Leave the check of the first boot behind."""
@@ -255,6 +255,14 @@ class Live:
             file.write(first_boot.UNIT_TEXT)
         if not os.path.lexists(f"{wants}/{first_boot.UNIT}"):
             os.symlink(f"../{first_boot.UNIT}", f"{wants}/{first_boot.UNIT}")
+
+
+def _initramfs(root: str, release: str) -> list[str]:
+    """Return the command that makes the initramfs of a kernel, by what the restored system has."""
+    if not os.path.exists(f"{root}/usr/sbin/update-initramfs") and os.path.exists(f"{root}/usr/bin/dracut"):
+        # With the drivers of all hardware: what it would find is that of the live system.
+        return ["dracut", "--force", "--no-hostonly", f"/boot/initrd.img-{release}", release]
+    return ["update-initramfs", "-c", "-k", release]
 
 
 def _names(path: str) -> list[str]:

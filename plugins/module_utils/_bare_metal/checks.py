@@ -12,6 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
     BY_ID,
+    INITRAMFS,
     LINEAR,
     LOADERS,
     MADE,
@@ -22,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     Request,
     Target,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot, storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
 
@@ -43,12 +44,7 @@ def check_request(manifest: Facts, target: Target, request: Request, result: Pla
             f"is of a machine that boots by {mode.upper()}, and this live system was booted by {target.mode.upper()}",
             f"boot the live system by {mode.upper()}: choose so in the firmware's boot menu",
         )
-    if manifest["boot"]["loader"] != LOADERS.get(mode):
-        result.refuse(
-            "manifest",
-            f"names {manifest['boot']['loader'] or 'no boot loader'}, and only {LOADERS.get(mode, 'grub')} is set up for {mode.upper()}",
-            "install that package on the machine before the backup, or restore its files and make it boot by hand",
-        )
+    _check_boot(manifest, mode, result)
     for name in [*request.disks, *request.keep]:
         if name not in manifest["disks"]:
             result.refuse("disks", f"names {name}, and the manifest has {', '.join(manifest['disks'])}", "name these")
@@ -63,7 +59,7 @@ def check_request(manifest: Facts, target: Target, request: Request, result: Pla
             result.refuse("grow", f"names {name}, which is no partition of {disk}", "name one, or leave it out")
     if not request.disks:
         result.refuse("disks", "names no disk", "name the disks to write to, by the manifest's names")
-    unnamed = [name for name in _used_disks(manifest) if name not in request.disks and name not in request.keep]
+    unnamed = [name for name in used_disks(manifest) if name not in request.disks and name not in request.keep]
     for name in unnamed:
         holds = ", ".join(layout.mount_points(manifest, layout.devices_on(manifest, [name]))) or "no mount"
         size = layout.human(manifest["devices"][name]["size"])
@@ -83,6 +79,25 @@ def check_request(manifest: Facts, target: Target, request: Request, result: Pla
     found = [target.find(path) for path in request.disks.values() if target.find(path)]
     for name in sorted({disk for disk in found if found.count(disk) > 1}):
         result.refuse("disks", f"names {target.devices[name]['path']} twice", "name a disk for each")
+
+
+def _check_boot(manifest: Facts, mode: str, result: Plan) -> None:
+    """Check that what makes the machine start is known: its loader and its initramfs."""
+    packages = manifest.get("packages", {}).get("versions", {})
+    # A manifest of an earlier version names a loader without regard to the firmware.
+    loader = boot.loader(packages, mode, manifest["boot"].get("efi")) or manifest["boot"]["loader"]
+    if loader != LOADERS.get(mode):
+        result.refuse(
+            "manifest",
+            f"names {loader or 'no boot loader'}, and only {LOADERS.get(mode, 'grub')} is set up for {mode.upper()}",
+            "install that package on the machine before the backup, or restore its files and make it boot by hand",
+        )
+    if packages and not any(maker in packages for maker in INITRAMFS):
+        result.refuse(
+            "manifest",
+            f"names no package that makes an initramfs ({', '.join(INITRAMFS)})",
+            "install one on the machine before the backup, or restore its files and make it boot by hand",
+        )
 
 
 def _check_snapshots(snapshots: t.Sequence[Facts], result: Plan) -> None:
@@ -253,7 +268,7 @@ def check_whole(manifest: Facts, disk: str, here: Facts, request: Request, resul
         )
 
 
-def _used_disks(manifest: Facts) -> list[str]:
+def used_disks(manifest: Facts) -> list[str]:
     """Return the disks that hold something. A stick that was plugged in by chance counts if it was mounted."""
     return [
         name

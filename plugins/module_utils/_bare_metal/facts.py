@@ -34,7 +34,12 @@ def read_target(module: AnsibleModule, tree: Tree) -> Target:
         _rc, out, _err = module.run_command(["pvs", "--reportformat", "json", "-o", "pv_name,vg_name"])
         for row in manifest_storage.parse_report(out, "pv"):
             groups.setdefault(row["vg_name"], []).append(row["pv_name"])
-    return Target(devices, paths, manifest_boot.boot_mode(tree), groups, tables)
+    cards = {
+        name: tree.text(f"/sys/class/net/{name}/address").strip()
+        for name in tree.names("/sys/class/net")
+        if tree.exists(f"/sys/class/net/{name}/device")
+    }
+    return Target(devices, paths, manifest_boot.boot_mode(tree), groups, tables, cards)
 
 
 def identify_disks(target: Target, request: Request) -> dict[str, Facts]:

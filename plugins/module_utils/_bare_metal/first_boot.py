@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
@@ -27,6 +28,7 @@ UNIT = "rigwright-first-boot.service"
 DIRECTORY = "/var/lib/rigwright"
 PLACE = f"{DIRECTORY}/first_boot"
 EXPECTED, FOUND = f"{DIRECTORY}/first_boot_expected.json", f"{DIRECTORY}/first_boot.json"
+NETWORK_S = 90
 UNIT_TEXT = f"""\
 [Unit]
 Description=Check that this machine is what it was before it was built again
@@ -61,6 +63,11 @@ def judge(expected: Facts, found: Facts) -> list[str]:
         problems.append("there is no swap")
     if expected["driver"] and not found["driver"]:
         problems.append(f"no NVIDIA driver is loaded, and {expected['driver']} was: dkms status")
+    if expected.get("network") and not found["network"]:
+        problems.append(
+            f"no network card has an address, and {', '.join(expected['network'])} had: `ip -br address` has the names of today, "
+            "and /etc/netplan, /etc/network/interfaces or /etc/systemd/network those that are set up"
+        )
     return problems + [f"the unit {unit} has failed: systemctl status {unit}" for unit in found["failed_units"]]
 
 
@@ -75,13 +82,32 @@ def read_machine(tree: Tree) -> Facts:
         "host_keys": [document.fingerprint_of_host_key(tree.text(f"/etc/ssh/{name}")) for name in keys],
         "swap": len(tree.text("/proc/swaps").splitlines()) > 1,
         "driver": tree.exists("/proc/driver/nvidia/version"),
+        "network": addresses(programs.run(["ip", "-j", "address"]).stdout),
         "failed_units": [line.split()[0] for line in failed.splitlines() if line.split()],
     }
+
+
+def addresses(text: str) -> list[str]:
+    """Return the interfaces that have an address for others to reach, from ``ip -j address``."""
+    return [
+        interface["ifname"]
+        for interface in (json.loads(text) if text.strip() else [])
+        if any(address.get("scope") == "global" for address in interface.get("addr_info", ()))
+    ]
+
+
+def wait_for_network() -> None:
+    """Wait for an address: a server of DHCP may take its time."""
+    deadline = time.monotonic() + NETWORK_S
+    while time.monotonic() < deadline and not addresses(programs.run(["ip", "-j", "address"]).stdout):
+        time.sleep(1)
 
 
 def main(root: str = "/") -> int:
     tree = Tree(root)
     expected = json.loads(tree.text(EXPECTED))
+    if expected.get("network"):
+        wait_for_network()
     problems = judge(expected, read_machine(tree))
     replace_file(tree.at(FOUND), json.dumps({"passed": not problems, "faults": problems}, indent=1))
     sys.stdout.write("".join(f"{line}\n" for line in problems or ["this machine is what it was"]))

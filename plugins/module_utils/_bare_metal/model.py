@@ -21,6 +21,8 @@ RESTORED = ("/boot", "/etc", "/usr", "/var")
 LINEAR = ("linear", "striped")
 BY_ID = "/dev/disk/by-id/"
 IDENTITY = ("serial", "wwn", "size")
+# The packages that make an initramfs.
+INITRAMFS = ("initramfs-tools", "initramfs-tools-core", "dracut", "dracut-core")
 LOADERS = {"uefi": "grub-efi", "bios": "grub-pc"}
 
 
@@ -53,6 +55,8 @@ class Target:
     groups: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
     # The ids of the partition tables.
     tables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # The network cards, with their addresses of hardware.
+    cards: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def stable(self, name: str) -> list[str]:
         """Return the paths that still lead to this disk after the next boot; those of its port only if it has no name of its own."""

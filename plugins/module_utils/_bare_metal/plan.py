@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout, steps
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.checks import (
     check_request,
     check_stacks,
@@ -71,7 +71,7 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
     built.files(left_out)
     built.system(filled, _absent(manifest, target, filled), _boot_disk(manifest, target, request), left_out)
     result.phases, result.summary = built.phases, built.summary
-    result.notes += _notes(manifest, filled)
+    result.notes += [*_notes(manifest, filled), *_network(manifest, target), *_switched_off(built)]
     return result
 
 
@@ -107,6 +107,29 @@ def _boot_disk(manifest: Facts, target: Target, request: Request) -> tuple[str, 
                     iter(target.paths.get(name, ())), target.devices[name]["path"]
                 )
     return "", ""
+
+
+def _network(manifest: Facts, target: Target) -> list[str]:
+    """Name the cards of the machine that are not here: its files of the network do not fit the new ones."""
+    here = ", ".join(f"{name} ({address})" for name, address in sorted(target.cards.items())) or "none"
+    return [
+        f"the network card {card['name']} ({', '.join([card['mac'], *card['addresses']])}) is not in this machine, which has {here}: "
+        f"before the reboot, adapt {steps.ROOT}/etc/netplan, {steps.ROOT}/etc/network/interfaces or {steps.ROOT}/etc/systemd/network"
+        for card in manifest.get("network", ())
+        if target.cards.get(card["name"], "").lower() != card["mac"].lower() or not card["mac"]
+    ]
+
+
+def _switched_off(built: steps.Build) -> list[str]:
+    """Name the lines of crypttab that the rebuild switches off."""
+    edits = [step for step in built.phases["system"] if step["do"] == "edit" and step["kind"] == "crypttab"]
+    text = built.manifest.get("files", {}).get("crypttab", "")
+    return [
+        f"/etc/crypttab: {line.removeprefix('# ')}; name the disk, and take the comment away"
+        for step in edits
+        for line in files.edit_crypttab(text, step["references"], step["absent"]).splitlines()
+        if line not in text.splitlines() and line.startswith("#")
+    ]
 
 
 def _notes(manifest: Facts, names: t.Sequence[str]) -> list[str]:

@@ -383,4 +383,5 @@ def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:
         "swap": swap or any("[SWAP]" in manifest["devices"][name]["mountpoints"] for name in names),
         "driver": manifest["nvidia"]["driver"],
         "host_keys": manifest["host_keys"],
+        "network": sorted(card["name"] for card in manifest.get("network", ()) if card.get("up", True)),
     }

@@ -18,12 +18,13 @@ EFI, EFIVARS = "/sys/firmware/efi", "/sys/firmware/efi/efivars"
 UEFI, BIOS = "uefi", "bios"
 _SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 RESUME = "/etc/initramfs-tools/conf.d/resume"
-# A loader's package, and what it stands for here. The signed one for UEFI comes on top of the plain one.
+# The packages that have a loader, by the firmware that starts it. Images of clouds have those for both.
 LOADERS = {
-    "grub-pc": "grub-pc",
-    "grub-efi-amd64": "grub-efi",
-    "grub-efi-arm64": "grub-efi",
-    "systemd-boot": "systemd-boot",
+    UEFI: {
+        "grub-efi": ("grub-efi-amd64", "grub-efi-amd64-bin", "grub-efi-arm64", "grub-efi-arm64-bin"),
+        "systemd-boot": ("systemd-boot",),
+    },
+    BIOS: {"grub-pc": ("grub-pc", "grub-pc-bin")},
 }
 
 
@@ -61,18 +62,24 @@ def secure_boot(tree: Tree) -> str:
     return {b"\x01": "enabled", b"\x00": "disabled"}.get(value, "unknown")
 
 
-def loader(packages: t.Container[str]) -> str:
-    """Return the installed loader: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or an empty string."""
-    return next((name for package, name in LOADERS.items() if package in packages), "")
+def loader(packages: t.Container[str], mode: str, efi: Facts | None = None) -> str:
+    """Return the loader that this firmware starts: ``grub-pc``, ``grub-efi``, ``systemd-boot``, or an empty string."""
+    found = [name for name, owners in LOADERS[mode].items() if any(package in packages for package in owners)]
+    entries = {entry["number"]: entry["file"].lower() for entry in (efi or {}).get("entries", ())}
+    first = next((entries[number] for number in (efi or {}).get("order", ()) if entries.get(number)), "")
+    if "systemd" in first and "systemd-boot" in found:
+        return "systemd-boot"
+    return next(iter(found), "")
 
 
 def read_boot(tree: Tree, efibootmgr: str, packages: t.Container[str]) -> Facts:
     resume = re.search(r"^RESUME=(.*)$", tree.text(RESUME), re.MULTILINE)
+    mode, efi = boot_mode(tree), parse_efibootmgr(efibootmgr)
     return {
-        "mode": boot_mode(tree),
+        "mode": mode,
         "secure_boot": secure_boot(tree),
-        "loader": loader(packages),
+        "loader": loader(packages, mode, efi),
         "command_line": without_secrets(tree.text("/proc/cmdline").strip()),
         "resume": resume.group(1).strip().strip("\"'") if resume else "",
-        "efi": parse_efibootmgr(efibootmgr),
+        "efi": efi,
     }

@@ -210,6 +210,7 @@ def interfaces(listed: t.Iterable[Facts], physical: t.Container[str]) -> list[Fa
         {
             "name": interface["ifname"],
             "mac": interface.get("address", ""),
+            "up": interface.get("operstate") == "UP",
             "addresses": sorted(
                 f"{address['local']}/{address['prefixlen']}"
                 for address in interface.get("addr_info", [])

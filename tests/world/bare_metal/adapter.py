@@ -6,6 +6,7 @@ from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot
 
 GIB = 1 << 30
 REFUSALS = (DoesNotFit,)
@@ -37,7 +38,12 @@ def add(manifest: dict[str, Any], name: str, kind: str, parents: list[str], row:
         "path": path,
         "parents": parents,
         "size": GIB,
-        "content": {"type": row.get("type", ""), "version": "", "uuid": row.get("uuid", ""), "label": row.get("label", "")},
+        "content": {
+            "type": row.get("type", ""),
+            "version": "",
+            "uuid": row.get("uuid", ""),
+            "label": row.get("label", ""),
+        },
         "mountpoints": sorted([*mounts, *(["[SWAP]"] if row.get("swap") else [])]),
         "features": {},
     }
@@ -53,3 +59,8 @@ def restored(
     """Return the lines of a file after the edits of the rebuild."""
     references = steps.device_references(machine(disks, groups))
     return files.EDITS[file](text, references, absent).splitlines()
+
+
+def loader(packages: list[str], mode: str) -> str:
+    """Return the loader of a machine with these packages."""
+    return boot.loader(packages, mode)

@@ -185,3 +185,17 @@ def test_a_refused_plan_has_no_steps(plan: Run) -> None:
 
 def test_one_of_manifest_and_repository_has_to_be_named(plan: Run) -> None:
     assert "one of the following is required" in plan()["msg"]
+
+
+def test_sizes_are_given_as_people_write_them(plan: Run) -> None:
+    assert plan(manifest=MANIFEST, data={"/": "300M"})["requirements"] == []
+    result = plan(manifest=MANIFEST, data={"/": "half"})
+    (problem,) = result["requirements"]
+    assert (problem["variable"], problem["problem"]) == ("bare_metal_data", "has 'half' for /")
+    assert result["plan"]["phases"] == {}
+
+
+def test_answers_for_later_tasks_are_checked_first(plan: Run) -> None:
+    result = plan(manifest=MANIFEST, reboot="true", accept_losses="false", hours="2")
+    assert result["answers"] == {"reboot": True, "accept_losses": False, "seconds": 7200}
+    assert "reboot" in plan(manifest=MANIFEST, reboot="perhaps")["msg"]

@@ -170,6 +170,15 @@ def test_every_kernel_that_has_its_modules_gets_a_new_initramfs(host: Host, tmp_
     assert live.warnings == ["the kernel 6.2 came back without its modules in /lib/modules: do not boot it"]
 
 
+def test_dracut_makes_the_initramfs_where_it_is_what_is_there(host: Host, tmp_path: Path) -> None:
+    kernel(tmp_path, "6.1")
+    for path in ("lib/modules/6.1/modules.dep", "usr/bin/dracut"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    run_step(host, do="kernels", root=str(tmp_path))
+    assert host.lines == [f"chroot {tmp_path} dracut --force --no-hostonly /boot/initrd.img-6.1 6.1"]
+
+
 def test_dkms_modules_are_built_and_failures_are_warnings(host: Host, tmp_path: Path) -> None:
     kernel(tmp_path, "6.1")
     (tmp_path / "usr/sbin").mkdir(parents=True)

@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal 
 
 EXPECTED: dict[str, Any] = {
     "host": "ws1", "machine_id": "0123", "mounts": ["/", "/home"], "swap": True, "driver": "580.95.05", "host_keys": ["k1", "k2"],
+    "network": ["enp3s0"],
 }  # fmt: skip
 SEEN: dict[str, Any] = {**EXPECTED, "driver": True, "failed_units": []}
 
@@ -31,6 +32,11 @@ def test_an_unchanged_machine_has_no_problems() -> None:
         ({"swap": False}, "there is no swap"),
         ({"driver": False}, "no NVIDIA driver is loaded, and 580.95.05 was: dkms status"),
         ({"host_keys": ["k1"]}, "the host key k2 is gone"),
+        (
+            {"network": []},
+            "no network card has an address, and enp3s0 had: `ip -br address` has the names of today, "
+            "and /etc/netplan, /etc/network/interfaces or /etc/systemd/network those that are set up",
+        ),
         ({"failed_units": ["lab.service"]}, "the unit lab.service has failed: systemctl status lab.service"),
     ],
 )
@@ -42,7 +48,7 @@ def test_the_program_writes_its_result_and_fails_on_problems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {
-        first_boot.EXPECTED: json.dumps({**EXPECTED, "driver": "", "host_keys": [], "mounts": ["/"]}),
+        first_boot.EXPECTED: json.dumps({**EXPECTED, "driver": "", "host_keys": [], "mounts": ["/"], "network": []}),
         "/proc/self/mountinfo": "28 1 254:0 / / rw - ext4 /dev/vda1 rw\n",
         "/proc/sys/kernel/hostname": "ws1\n",
         "/etc/machine-id": "0123\n",
@@ -53,7 +59,11 @@ def test_the_program_writes_its_result_and_fails_on_problems(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     failed: list[str] = []
-    monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: SimpleNamespace(stdout="\n".join(failed)))
+
+    def run(command: list[str], **_options: Any) -> SimpleNamespace:
+        return SimpleNamespace(stdout="\n".join(failed) if command[0] == "systemctl" else "[]")
+
+    monkeypatch.setattr(subprocess, "run", run)
     assert first_boot.main(str(tmp_path)) == 0
     found = tmp_path / first_boot.FOUND.lstrip("/")
     assert json.loads(found.read_text()) == {"passed": True, "faults": []}
@@ -71,3 +81,15 @@ def test_the_unit_runs_once_and_waits_for_the_whole_system() -> None:
     assert f"ConditionPathExists=!{first_boot.FOUND}" in text and "After=multi-user.target" in text
     # default.target is multi-user.target on a server: by default it would wait for the unit that waits for it.
     assert "DefaultDependencies=no" in text
+
+
+def test_an_address_of_the_link_alone_is_no_network() -> None:
+    address = [{"ifname": "lo", "addr_info": [{"scope": "host"}]}, {"ifname": "eno1", "addr_info": [{"scope": "link"}]}]
+    assert first_boot.addresses(json.dumps(address)) == []
+    address[1]["addr_info"] = [{"scope": "link"}, {"scope": "global"}]
+    assert first_boot.addresses(json.dumps(address)) == ["eno1"]
+    assert first_boot.addresses("") == []
+
+
+def test_a_check_without_a_network_does_not_look_for_one() -> None:
+    assert first_boot.judge({key: EXPECTED[key] for key in EXPECTED if key != "network"}, {**SEEN, "network": []}) == []

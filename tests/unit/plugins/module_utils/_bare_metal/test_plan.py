@@ -303,3 +303,16 @@ def test_remaining_work_is_noted() -> None:
         "LUKS",
         "the kernel 6.1 had no modules on the machine",
     ]
+
+
+def test_network_cards_that_are_not_here_are_named() -> None:
+    card = {"name": "enp3s0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.20/24"]}
+    manifest = {**copy.deepcopy(ROOT), "network": [card]}
+    (note,) = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}).notes
+    assert "enp3s0 (02:00:00:00:00:01, 192.0.2.20/24) is not in this machine, which has none" in note
+
+
+def test_a_line_of_crypttab_that_is_switched_off_is_named() -> None:
+    manifest = {**copy.deepcopy(ROOT), "files": {"fstab": "", "crypttab": "swap /dev/sdz /dev/urandom swap\n"}}
+    (note,) = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}).notes
+    assert note.startswith("/etc/crypttab: a name of the old machine, and another disk's here: swap /dev/sdz")

@@ -57,16 +57,25 @@ def test_secure_boot_follows_the_efi_variable(tmp_path: Path, value: bytes, expe
 
 
 @pytest.mark.parametrize(
-    ("packages", "expected"),
+    ("packages", "mode", "expected"),
     [
-        ({"grub-efi-amd64", "grub-efi-amd64-signed"}, "grub-efi"),
-        ({"grub-pc"}, "grub-pc"),
-        ({"systemd-boot"}, "systemd-boot"),
-        (set(), ""),
+        ({"grub-efi-amd64", "grub-efi-amd64-signed"}, "uefi", "grub-efi"),
+        ({"grub-pc", "grub-pc-bin", "grub-efi-amd64-bin", "grub-efi-amd64-signed"}, "uefi", "grub-efi"),
+        ({"grub-pc", "grub-pc-bin", "grub-efi-amd64-bin", "grub-efi-amd64-signed"}, "bios", "grub-pc"),
+        ({"grub-efi-amd64"}, "bios", ""),
+        ({"systemd-boot"}, "uefi", "systemd-boot"),
+        (set(), "uefi", ""),
     ],
 )
-def test_the_installed_package_names_the_loader(packages: set[str], expected: str) -> None:
-    assert boot.loader(packages) == expected
+def test_the_loader_is_that_of_the_firmware(packages: set[str], mode: str, expected: str) -> None:
+    assert boot.loader(packages, mode) == expected
+
+
+def test_of_two_loaders_the_firmware_names_the_first() -> None:
+    entry = {"number": "0001", "file": "\\EFI\\systemd\\systemd-bootx64.efi"}
+    both = {"systemd-boot", "grub-efi-amd64"}
+    assert boot.loader(both, "uefi", {"order": ["0001"], "entries": [entry]}) == "systemd-boot"
+    assert boot.loader(both, "uefi", {"order": ["0002"], "entries": [entry]}) == "grub-efi"
 
 
 def test_command_line_and_resume(tmp_path: Path) -> None:

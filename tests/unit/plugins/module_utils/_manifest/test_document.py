@@ -148,6 +148,7 @@ def test_cards_have_the_addresses_that_no_server_gave() -> None:
         {
             "ifname": "eth0",
             "address": "52:54",
+            "operstate": "UP",
             "addr_info": [
                 {"local": "192.0.2.7", "prefixlen": 24, "scope": "global"},
                 {"local": "192.0.2.99", "prefixlen": 24, "scope": "global", "dynamic": True},
@@ -155,4 +156,6 @@ def test_cards_have_the_addresses_that_no_server_gave() -> None:
             ],
         },
     ]
-    assert document.interfaces(listed, ["eth0"]) == [{"name": "eth0", "mac": "52:54", "addresses": ["192.0.2.7/24"]}]
+    assert document.interfaces(listed, ["eth0"]) == [
+        {"name": "eth0", "mac": "52:54", "up": True, "addresses": ["192.0.2.7/24"]}
+    ]

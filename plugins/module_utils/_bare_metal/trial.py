@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Try the rebuild of a machine while it is well: the plan, on disks as its own, emptied. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import checks
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
+    BY_ID,
+    Facts,
+    Request,
+    Target,
+)
+
+
+def problems(manifest: Facts) -> list[str]:
+    """Return what would keep this machine from being built again, a line each."""
+    disks = {name: f"{BY_ID}trial-{name}" for name in checks.used_disks(manifest)}
+    empty = {"content": {"type": "", "version": "", "uuid": "", "label": ""}, "mountpoints": [], "table_type": ""}
+    here: dict[str, t.Any] = {name: {**manifest["devices"][name], **empty, "read_only": False} for name in disks}
+    target = Target(here, {name: [path] for name, path in disks.items()}, manifest["boot"]["mode"])
+    request = Request(confirm=manifest["host"]["name"], disks=disks, passphrase=True)
+    return [
+        f"{row['variable']} {row['problem']}: {row['remedy']}"
+        for row in planning.plan(manifest, target, request).refusals
+    ]

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine that is well learns what would keep it from being built again."""
+
+from __future__ import annotations
+
+import copy
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import trial
+
+from tests.unit.support.manifest.manifests import recorded, simple
+
+PLAIN = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
+
+
+def test_a_plain_machine_has_no_problems() -> None:
+    assert trial.problems(PLAIN) == []
+
+
+def test_what_is_not_made_again_is_named_with_its_remedy() -> None:
+    assert [line for line in trial.problems(recorded()) if "linux_raid_member" in line]
+
+
+def test_a_loader_that_is_not_set_up_is_named() -> None:
+    manifest = copy.deepcopy(PLAIN)
+    manifest["boot"]["loader"] = "systemd-boot"
+    (line,) = trial.problems(manifest)
+    assert line.startswith("bare_metal_manifest names systemd-boot")
+
+
+def test_an_initramfs_that_nothing_makes_is_named() -> None:
+    manifest = copy.deepcopy(PLAIN)
+    manifest["packages"] = {"versions": {"grub-pc": "2.12", "dracut": "107"}}
+    assert trial.problems(manifest) == []
+    del manifest["packages"]["versions"]["dracut"]
+    (line,) = trial.problems(manifest)
+    assert line.startswith("bare_metal_manifest names no package that makes an initramfs")
