@@ -19,7 +19,7 @@ UEFI, BIOS = "uefi", "bios"
 _SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 RESUME = "/etc/initramfs-tools/conf.d/resume"
 # The packages that have a loader, by the firmware that starts it. Images of clouds have those for both.
-LOADERS = {
+LOADERS: dict[str, dict[str, tuple[str, ...]]] = {
     UEFI: {
         "grub-efi": ("grub-efi-amd64", "grub-efi-amd64-bin", "grub-efi-arm64", "grub-efi-arm64-bin"),
         "systemd-boot": ("systemd-boot",),

@@ -17,7 +17,7 @@ def machine(disks: dict[str, list[dict[str, Any]]], groups: dict[str, list[str]]
     manifest: dict[str, Any] = {"devices": {}, "disks": {}, "mounts": [], "volume_groups": {}}
     for disk, rows in disks.items():
         add(manifest, disk, "disk", [], {})
-        table = {"type": "gpt", "id": "11111111-2222-4333-8444-555555555555", "partitions": []}
+        table: dict[str, Any] = {"type": "gpt", "id": "11111111-2222-4333-8444-555555555555", "partitions": []}
         manifest["disks"][disk] = {"by_id": [f"/dev/disk/by-id/ata-{disk.upper()}"], "by_path": [], "table": table}
         for number, row in enumerate(rows, 1):
             name = f"{disk}{number}"
