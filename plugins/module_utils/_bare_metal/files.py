@@ -83,24 +83,24 @@ class Row:
         self.parts = re.split(r"(\s+)", line.rstrip("\n"))
         if self.parts and self.parts[0] == "":
             self.parts = ["".join(self.parts[:3]), *self.parts[3:]]
-        words = [word.strip() for word in self.parts[::2]]
-        self.is_entry = len(words) >= 2 and not words[0].startswith("#")
-        self.words = [*words, *columns[len(words) :]] if self.is_entry else words
+        fields = [word.strip() for word in self.parts[::2]]
+        self.is_entry = len(fields) >= 2 and not fields[0].startswith("#")
+        self.fields = [*fields, *columns[len(fields) :]] if self.is_entry else fields
 
     @property
     def options(self) -> list[str]:
-        return [option for option in self.words[len(self.columns) - 1].split(",") if option]
+        return [option for option in self.fields[len(self.columns) - 1].split(",") if option]
 
     def replace(self, column: int, word: str) -> None:
         """Set a word; columns that are missing before it are written with what they mean."""
-        if word == self.words[column]:
+        if word == self.fields[column]:
             return
         while self.parts and not self.parts[-1]:
             self.parts.pop()
         while len(self.parts[::2]) <= column:
             self.parts += [" ", self.columns[len(self.parts[::2])]]
-        self.parts[2 * column] = self.parts[2 * column].replace(self.words[column], word) or word
-        self.words[column] = word
+        self.parts[2 * column] = self.parts[2 * column].replace(self.fields[column], word) or word
+        self.fields[column] = word
 
     def add(self, *options: str) -> None:
         present = self.options
@@ -120,11 +120,11 @@ def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> 
     mounted = {target: name for name, reference in references.items() for target in reference["targets"]}
     found = [_device(row, references, mounted) for row in entries]
     _find_swap(entries, found, references)
-    missing = {row.words[1] for row, device in zip(entries, found) if device in absent}
+    missing = {row.fields[1] for row, device in zip(entries, found) if device in absent}
     missing |= {target for target, device in mounted.items() if device in absent}
     for row, device in zip(entries, found):
-        row.replace(0, stable(row.words[0], device, references))
-        if row.words[2] == "btrfs" and device:
+        row.replace(0, stable(row.fields[0], device, references))
+        if row.fields[2] == "btrfs" and device:
             _by_path(row, references[device])
         if device in absent:
             row.add(*PATIENCE)
@@ -133,8 +133,8 @@ def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> 
 
 
 def _device(row: Row, references: References, mounted: t.Mapping[str, str]) -> str:
-    is_disk = row.words[0].startswith("/dev/") or is_tag(row.words[0])
-    return find(row.words[0], references) or (mounted.get(normal(row.words[1]), "") if is_disk else "")
+    is_disk = row.fields[0].startswith("/dev/") or is_tag(row.fields[0])
+    return find(row.fields[0], references) or (mounted.get(normal(row.fields[1]), "") if is_disk else "")
 
 
 def _find_swap(entries: t.Sequence[Row], found: list[str], references: References) -> None:
@@ -144,9 +144,9 @@ def _find_swap(entries: t.Sequence[Row], found: list[str], references: Reference
         number
         for number, row in enumerate(entries)
         if not found[number]
-        and row.words[2] == "swap"
-        and row.words[0].startswith("/dev/")
-        and not is_tag(row.words[0])
+        and row.fields[2] == "swap"
+        and row.fields[0].startswith("/dev/")
+        and not is_tag(row.fields[0])
     ]
     if len(unnamed) == len(unknown) == 1:
         found[unknown[0]] = unnamed[0]
@@ -154,7 +154,7 @@ def _find_swap(entries: t.Sequence[Row], found: list[str], references: Reference
 
 def _by_path(row: Row, reference: t.Mapping[str, t.Any]) -> None:
     """Name a subvolume by its path: its number is another one on a new file system, and its default is the top level."""
-    root = reference["subvolumes"].get(normal(row.words[1]), "")
+    root = reference["subvolumes"].get(normal(row.fields[1]), "")
     number = next((option for option in row.options if option.startswith("subvolid=")), "")
     if number == f"subvolid={TOP_LEVEL}":
         return
@@ -181,14 +181,14 @@ def _follow(entries: t.Sequence[Row], missing: set[str]) -> None:
             return
         for row in more:
             row.add(NO_WAIT)
-            targets.add(normal(row.words[1]))
+            targets.add(normal(row.fields[1]))
 
 
 def _sources(row: Row) -> list[str]:
     """Return the directories and files of other file systems that a line needs."""
     values = dict(option.partition("=")[::2] for option in row.options)
     found = [value for name in _PATH_OPTIONS for value in values.get(name, "").split(":")]
-    source = row.words[0]
+    source = row.fields[0]
     if source.startswith("/") and not source.startswith("/dev/"):
         # A pool (mergerfs) has several, with wildcards.
         found += [re.split(r"[*?\[{]", part)[0].rstrip("/") or "/" for part in source.split(":")]
@@ -203,13 +203,13 @@ def edit_crypttab(text: str, references: References, absent: t.Collection[str]) 
         if not row.is_entry:
             lines.append(line)
             continue
-        device = find(row.words[1], references)
-        writes = row.words[2] in _RANDOM or any(option.partition("=")[0] in _WRITES for option in row.options)
-        row.replace(1, stable(row.words[1], device, references, by_content=not writes))
+        device = find(row.fields[1], references)
+        writes = row.fields[2] in _RANDOM or any(option.partition("=")[0] in _WRITES for option in row.options)
+        row.replace(1, stable(row.fields[1], device, references, by_content=not writes))
         if device in absent:
             row.add(*PATIENCE)
-        is_old = row.words[1].startswith("/dev/") and not is_tag(row.words[1])
-        if writes and is_old and (not device or normal(row.words[1]) not in references[device]["lasting_names"]):
+        is_old = row.fields[1].startswith("/dev/") and not is_tag(row.fields[1])
+        if writes and is_old and (not device or normal(row.fields[1]) not in references[device]["lasting_names"]):
             lines.append(row.text(comment="a name of the old machine, and another disk's here"))
         else:
             lines.append(row.text())
@@ -239,7 +239,7 @@ def edit_grub(text: str, references: References, absent: t.Collection[str]) -> s
         of_root = next((reference for reference in references.values() if "/" in reference["targets"]), None)
         if of_root and of_root["subvolumes"]:
             _by_path(row, of_root)
-        return f"{found.group(1)}{row.words[3]}"
+        return f"{found.group(1)}{row.fields[3]}"
 
     text = re.sub(r"\b(rootflags=)([^\s\"']+)", flags, text)
     return re.sub(r"\b((?:resume|root)=)([^\s\"']+)", replaced, text)

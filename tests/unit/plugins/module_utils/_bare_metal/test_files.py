@@ -157,7 +157,7 @@ def test_the_only_swap_is_found_behind_an_unknown_name() -> None:
 @pytest.mark.parametrize(
     "key", ["/dev/urandom swap", "/dev/random cipher=aes-xts-plain64", "none plain", "/key tmp=ext4"]
 )
-def test_what_is_encrypted_anew_goes_by_its_partition(key: str) -> None:
+def test_what_each_boot_encrypts_goes_by_its_partition(key: str) -> None:
     partition = f"PARTUUID={REFERENCES['vdb3']['partuuid']}"
     assert files.edit_crypttab(f"swap /dev/vdb3 {key}\n", REFERENCES, ()) == f"swap {partition} {key}\n"
     assert files.edit_crypttab(f"swap {partition} {key}\n", REFERENCES, ()) == f"swap {partition} {key}\n"
@@ -195,7 +195,7 @@ def test_the_command_line_names_a_subvolume_by_its_path() -> None:
     assert files.edit_grub('X="rootflags=data=journal"\n', REFERENCES, ()) == 'X="rootflags=data=journal"\n'
 
 
-def test_what_comes_from_an_absent_disk_does_not_hold_up_the_boot() -> None:
+def test_the_boot_waits_for_nothing_of_an_absent_disk() -> None:
     text = (
         f"UUID={BOOT} /store ext4 defaults 0 2\n"
         "/store/export /srv/nfs none bind 0 0\n"
