@@ -174,8 +174,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.sizes import parse_size
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import parse_size
 
 
 def main() -> None:

@@ -24,7 +24,8 @@ ALONE = {"harness/fakes/record_nvml.py"}
 PAYLOAD = 200_000
 # These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS, modes and jobs of GPUs; whole hosts.
 LARGE_PAYLOADS = {
-    "bare_metal_plan": 240_000,
+    "bare_metal_plan": 255_000,
+    "bare_metal_restore": 210_000,
     "backup_plan": 265_000,
     "conda_plan": 210_000,
     "cuda_plan": 245_000,
@@ -35,6 +36,7 @@ LARGE_PAYLOADS = {
     "gpu_health": 222_000,
     "gpu_sharing_plan": 475_000,
     "gpu_sharing_verify": 460_000,
+    "machine_manifest": 230_000,
     "nvidia_container_toolkit_plan": 245_000,
     "nvidia_container_toolkit_verify": 257_000,
     "nvidia_driver_packages": 330_000,
@@ -43,7 +45,7 @@ LARGE_PAYLOADS = {
     "xrdp_plan": 215_000,
 }
 # Compressed bytes of the sources of all modules of a kind, which `role_modules` takes to a host with all roles.
-ALL_ROLES = 500_000
+ALL_ROLES = 600_000
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path

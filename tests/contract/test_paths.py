@@ -83,7 +83,7 @@ READERS = {
     CONTROLLER: "_plan_request.py:1 _role.py:1 _role_variables.py:2",
     "names alone, for a plan; what writes works by descriptors": "_backup/restore.py:1",
     "names alone, to leave caches out and to see that a path is not empty": "_backup/caches.py:1 _backup/coverage.py:1",
-    "a live system, where only root logs in": "_bare_metal/apply.py:5",
+    "a live system, where only root logs in": "_bare_metal/apply.py:6",
     "the address of a server, not a file": "_frp/verify.py:1",
 }
 

@@ -14,13 +14,13 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.sizes import parse_size
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import (
     BY_ID,
     Disk,
     describe_disk,
     find,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import parse_size
 
 LVS = ("lvs", "--all", "--reportformat", "json", "--options", "vg_name,lv_name,segtype,pool_lv,cache_mode")
 PVS = ("pvs", "--reportformat", "json", "--options", "pv_name,vg_name")

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.sizes import parse_size
 
 # Where what is asked for would hide or become the system.
 SYSTEM = (
@@ -114,15 +115,6 @@ class Directory:
 def normal(path: str) -> str:
     # Two slashes at the beginning are something else to POSIX, and nothing to Linux.
     return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") else path
-
-
-def parse_size(text: str) -> int:
-    """Return the bytes of ``500G``, ``500GiB`` (powers of 1024) or ``500GB`` (of 1000); -1 for anything else."""
-    found = re.fullmatch(r"([0-9]+)(?:([KMGTP])(iB|B)?)?", str(text).strip())
-    if not found:
-        return -1
-    base = 1000 if found[3] == "B" else 1024
-    return int(found[1]) * base ** (" KMGTP".index(found[2]) if found[2] else 0)
 
 
 def parse_mode(value: t.Any) -> int:

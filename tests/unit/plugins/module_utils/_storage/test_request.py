@@ -74,23 +74,6 @@ def test_duplicate_mount_point_or_label_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("0", 0),
-        ("512", 512),
-        ("500G", 500 * 2**30),
-        ("500GiB", 500 * 2**30),
-        ("2TB", 2 * 10**12),
-        ("5X", -1),
-        ("-1", -1),
-        ("1.5T", -1),
-    ],
-)
-def test_sizes(text: str, count: int) -> None:
-    assert request.parse_size(text) == count
-
-
 # --- Directories and the environment ---
 
 ENTRIES, _REFUSED = request.read_entries([DATA, {"serial": "B", "role": "cache", "quota": True, "mode": "0775"}])
