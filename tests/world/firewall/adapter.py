@@ -1,0 +1,105 @@
+"""Call the readers of the role firewall with what a host has."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import facts, findings, ssh_ports, table
+
+# DEVTYPE in uevent of the kinds that have one.
+DEVTYPES = ("bond", "bridge", "vlan", "vxlan", "wlan", "wireguard", "dsa")
+
+
+class Module:
+    """A host with these answers of nft and ip; all else is absent or inactive."""
+
+    check_mode = False
+
+    def __init__(self, ruleset: list[dict[str, Any]], links: list[dict[str, Any]], active: list[str]) -> None:
+        self.ruleset, self.links, self.active = ruleset, links, active
+
+    def get_bin_path(self, name: str, *_arguments: Any, **_options: Any) -> str | None:
+        return f"/usr/sbin/{name}" if name in ("nft", "systemctl", "ip") else None
+
+    def run_command(self, command: list[str], *_arguments: Any, **_options: Any) -> tuple[int, str, str]:
+        if command[0] == "systemctl":
+            units = [word for word in command if word.endswith((".service", ".path"))]
+            return 0, "\n\n".join(map(self._unit, units)) + "\n", ""
+        if command[0] == "ip":
+            return 0, json.dumps(self.links), ""
+        if command[0] == "unshare":
+            return 0, json.dumps({"nftables": []}), ""
+        if command[0] == "nft" and "ruleset" in command:
+            return 0, json.dumps({"nftables": [{"metainfo": {"json_schema_version": 1}}, *self.ruleset]}), ""
+        return (0, "", "") if command[:2] == ["nft", "list"] and "tables" in command else (1, "", "No such file")
+
+    def _unit(self, name: str) -> str:
+        state = "active" if name in self.active else "inactive"
+        return f"Id={name}\nNames={name}\nActiveState={state}\nUnitFileState=disabled\nNeedDaemonReload=no"
+
+
+def ssh_listens(files: dict[str, str], links: list[str] = []) -> list[int]:  # noqa: B006 - never changed
+    """Return the ports of sshd from its files; *links* are links below /etc that enable a unit."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            _write(root, path, text)
+        for path in links:
+            place = Path(root, path.lstrip("/"))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(f"/usr/lib/systemd/system/{place.name}")
+        return ssh_ports.ports(Tree(root))
+
+
+def others(
+    ruleset: list[dict[str, Any]],
+    names: list[str],
+    files: dict[str, str] = {},  # noqa: B006 - never changed
+    active: list[str] = [],  # noqa: B006 - never changed
+) -> dict[str, Any]:
+    """Return the finding on other firewalls: its status, and which of the names it names."""
+    found = _facts(table.Request(allow=[{"port": 6006, "networks": ["192.0.2.0/24"]}]), ruleset, [], files, active)
+    (row,) = [row for row in findings.findings(found) if row["id"] == "firewall.others"]
+    return {"status": row["status"], "names": [name for name in names if name in row["evidence"]]}
+
+
+def outside(links: list[dict[str, Any]], bridges: list[str] = ["docker0", "br-*"]) -> list[str]:  # noqa: B006 - never changed
+    """Return the bridges that are let in and lead to other machines."""
+    found = _facts(table.Request(bridges=bridges), [], links, {}, [])
+    return sorted({entry.split(" ")[0] for entry in found.outside})
+
+
+def _facts(request: table.Request, ruleset: Any, links: Any, files: dict[str, str], active: list[str]) -> Any:
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            _write(root, path, text)
+        for link in links:
+            _link(root, link)
+        module: Any = Module(ruleset, links, active)
+        return facts.Reader(module, Tree(root)).facts(request, [table.text(request)])[1]
+
+
+def _link(root: str, link: dict[str, Any]) -> None:
+    """Write /sys/class/net of a link as the kernel shows it."""
+    place = Path(root, "sys/class/net", link["ifname"])
+    place.mkdir(parents=True, exist_ok=True)
+    kind = link.get("linkinfo", {}).get("info_kind", "")
+    if not kind and link.get("link_type") == "ether":
+        (place / "device").mkdir()
+    if kind in DEVTYPES:
+        (place / "uevent").write_text(f"DEVTYPE={kind}\nINTERFACE={link['ifname']}\n")
+    if kind == "bridge":
+        (place / "brif").mkdir(exist_ok=True)
+    if kind in ("vlan", "vxlan") and "link" in link:
+        (place / f"lower_{link['link']}").mkdir()
+    if "master" in link and link.get("linkinfo", {}).get("info_slave_kind") == "bridge":
+        (place.parent / link["master"] / "brif" / link["ifname"]).mkdir(parents=True)
+
+
+def _write(root: str, path: str, text: str) -> None:
+    place = Path(root, path.lstrip("/"))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)

@@ -1,0 +1,83 @@
+"""Call the roles frp_server and frp_client with the options of frps and frpc that people use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, tunnels
+
+ROLES = Path(checks.__file__).parents[3] / "roles"
+SERVER: dict[str, Any] = {
+    "token": "t" * 32,
+    "tls_subject_alt_names": ["gateway.example.org"],
+    "bind_address": "0.0.0.0",  # noqa: S104 - the default of the role
+    "bind_port": 7000,
+    "proxy_bind_address": "127.0.0.1",
+    "networks": ["0.0.0.0/0", "::/0"],
+    "allow_ports": [],
+    "dashboard_password": "",
+    "dashboard_user": "admin",
+    "dashboard_address": "127.0.0.1",
+    "dashboard_port": 7500,
+    "extra": {},
+}
+CLIENT: dict[str, Any] = {
+    "server_address": "gateway.example.org",
+    "token": "t" * 32,
+    "user": "tower",
+    "secret_key": "s" * 16,
+    "admin_port": 740,
+    "extra": {},
+}
+
+
+class Refused(Exception):
+    """The plan refuses the request."""
+
+
+REFUSALS = (Refused,)
+
+
+def server(**options: Any) -> dict[str, Any]:
+    """Return whether frps may bind ports below 1024, and which ports are opened to its networks."""
+    _refuse(checks.server_problems({**SERVER, **options}, []))
+    loader = DataLoader()
+    variables: dict[str, Any] = {}
+    for file in ("defaults", "vars"):
+        variables |= loader.load_from_file(str(ROLES / "frp_server" / file / "main.yml"), trusted_as_template=True)
+    variables |= {f"frp_server_{name}": value for name, value in options.items()}
+    templar = Templar(loader=loader, variables=variables)
+    opened = [
+        f"{row['protocol']} {port}"
+        for row in templar.template(variables["__frp_server_opened"])
+        for port in (row["port"] if isinstance(row["port"], list) else [row["port"]])
+    ]
+    return {
+        "privileged": templar.template(variables["__frp_server_privileged"]),
+        "opened": sorted(set(opened)),
+    }
+
+
+def proxies(services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the type and the keys of each proxy."""
+    return [{"type": row["type"], "keys": sorted(row)} for row in _client(services, [])["proxies"]]
+
+
+def visitors(visitors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the type and the port of each visitor."""
+    return [{"type": row["type"], "port": row["bindPort"]} for row in _client([], visitors)["visitors"]]
+
+
+def _client(services: list[dict[str, Any]], visits: list[dict[str, Any]]) -> dict[str, Any]:
+    wanted = tunnels.tunnels(services, visits, CLIENT["secret_key"])
+    _refuse(checks.client_problems({**CLIENT, "services": services, "visitors": visits}, wanted, []))
+    return wanted
+
+
+def _refuse(problems: Any) -> None:
+    text = "; ".join(f"{row['variable']} {row['problem']}" for row in problems)
+    if text:
+        raise Refused(text)
