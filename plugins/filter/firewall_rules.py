@@ -57,14 +57,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.common.validation import check_type_list
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules as firewall_rules_module
 
 
-def firewall_rules(ports: Sequence[Mapping[str, Any]], networks: Sequence[str], service: str) -> str:
-    """Return the file of one service."""
+def firewall_rules(ports: Sequence[Mapping[str, Any]], networks: Sequence[str] | str, service: str) -> str:
+    """Return the file of one service. A text is a list as it is to the argument spec of a role: its parts between commas."""
     try:
-        return firewall_rules_module.fragment(ports, networks, service)
-    except ValueError as error:
+        return firewall_rules_module.fragment(ports, check_type_list(networks), service)
+    except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"firewall_rules: {error}") from error
 
 

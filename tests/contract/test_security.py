@@ -29,6 +29,17 @@ DOWNLOADS = {
     "repository_key.py": "the full fingerprints of the key",
 }
 
+# Files that connect to a service -> why what answers is that service. A port above 1023 belongs to the user who binds it first.
+CONNECTIONS = {
+    "_docker/api.py": "a socket in a directory of root",
+    "_frp/frpc.py": "port_owner",
+    "_frp/verify.py": "port_owner; the port of clients by its certificate",
+    "_ssh/facts.py": "reads a banner from sshd's own port, by the pid of the listener",
+    "_xrdp/probe.py": "its callers ask port_owner",
+    "_xrdp/proof.py": "sends no packet",
+}
+CONNECTS = re.compile(r"create_connection\(|HTTPS?Connection\b|s_client|\.connect\(")
+
 # ---- Secrets -------------------------------------------------------------------------------------------------------------
 
 
@@ -187,3 +198,18 @@ def test_rule_finds_its_flaw(rule: Any, good: Any, bad: Any) -> None:
 def test_a_download_is_found() -> None:
     assert downloads("with open_url(x) as y: ...")
     assert not downloads("open(x)")
+
+
+# ---- Local ports ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_listens_is_known_before_a_connection() -> None:
+    """Whoever connects to a service of this machine asks `port_owner` first, or is listed with the reason why not."""
+    found = {
+        str(path.relative_to(path.parents[1])): path.read_text()
+        for path in PYTHON
+        if "module_utils" in path.parts and CONNECTS.search(path.read_text())
+    }
+    assert sorted(found) == sorted(CONNECTIONS)
+    guarded = [name for name, reason in CONNECTIONS.items() if reason.startswith("port_owner")]
+    assert [name for name in guarded if "port_owner" not in found[name]] == []

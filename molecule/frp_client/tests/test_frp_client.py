@@ -105,7 +105,7 @@ def test_added_service_keeps_open_connections(tunnel, apply, laptop, targets):
     assert set(result.changed().values()) == {1}, "the file with the reload"
     assert fingerprint.service_starts(target)["frpc.service"] == starts
     assert until(lambda: laptop.must("tail -n 1 /root/long").strip() == "40"), "the session ran to its end"
-    assert "running" in target.must("frpc status -c /etc/frpc/frpc.toml | grep web")
+    assert "running" in target.must("set -a; . /run/frpc/admin; frpc status -c /etc/frpc/frpc.toml | grep web")
     assert apply().rc == 0
 
 
@@ -134,7 +134,30 @@ def test_client_runs_unprivileged_sandboxed_and_on_loopback(host):
     rating = host.check_output("systemd-analyze security --no-pager frpc | tail -n 1").split(": ")[1]
     assert float(rating.split()[0]) < 2.5
     sockets = [line.split()[3] for line in host.check_output("ss -Hltnp").splitlines() if "frpc" in line]
-    assert sockets == ["127.0.0.1:7400"]
+    assert sockets == ["127.0.0.1:574"]
+
+
+@pytest.mark.usefixtures("tunnel")
+def test_password_of_the_interface_is_of_this_start(target):
+    before = target.must("cat /run/frpc/admin")
+    assert len(before.strip()) == len("FRPC_ADMIN_PASSWORD=") + 64
+    assert target.must("stat -c %a:%U /run/frpc /run/frpc/admin").split() == ["700:frpc", "600:frpc"]
+    target.must("systemctl restart frpc")
+    assert target.must("cat /run/frpc/admin") != before
+    target.must("systemctl reload frpc")
+
+
+def test_port_that_another_user_took_gets_no_password(apply, proof, target):
+    port = {"frp_client_admin_port": 7400}
+    assert apply(hosts=target.host.name, variables=port).rc == 0
+    assert proof(target.host.name, port)["frp_client.admin_port"][0] == "warn"
+    target.must("systemctl stop frpc")
+    target.start("runuser -u owner -- python3 -m http.server --bind 127.0.0.1 7400")
+    assert until(lambda: target.run("ss -Hltn | grep -q 127.0.0.1:7400").rc == 0)
+    status, evidence = proof(target.host.name, port)["frp_client.services"]
+    target.must("kill $(pgrep -f '[h]ttp.server')")
+    assert (status, "the user owner listens there" in evidence) == ("fail", True)
+    assert apply().rc == 0
 
 
 SECRETS = {
@@ -176,7 +199,7 @@ def output(apply, all_targets):
             for target in all_targets
         ),
         "own passwords": [
-            target.must("sed -n 's/^password = \"\\(.*\\)\"/\\1/p' /etc/frpc/frpc.toml").strip()
+            target.must("sed -n 's/^FRPC_ADMIN_PASSWORD=//p' /run/frpc/admin").strip()
             for target in all_targets
         ],
     }

@@ -11,7 +11,13 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_networks
-from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import KNOWN_PORTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp import server_ports
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import (
+    KNOWN_PORTS,
+    NO_PORT,
+    PUBLIC,
+    SECRET,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.ports import port_problems
 
 Params = t.Mapping[str, t.Any]
@@ -25,30 +31,66 @@ SECRET_LENGTH = 16
 
 def server_problems(params: Params, listeners: Listeners) -> list[Problem]:
     """Return the problems of a server."""
-    ports = {"frp_server_bind_port": params["bind_port"]}
-    if params["dashboard_password"]:
-        ports["frp_server_dashboard_port"] = params["dashboard_port"]
     texts = {name: params[name] for name in ("token", "dashboard_user", "dashboard_password", "extra")}
     return [
         *_token_problems("frp_server", params["token"], "make one with `openssl rand -hex 32` and keep it in a vault"),
         *_server_problems(params),
-        *port_problems(ports, listeners, "frps.service"),
+        *_port_problems(params, listeners),
         *text_problems({f"frp_server_{name}": value for name, value in texts.items()}),
         *_network_problems(params["networks"]),
     ]
 
 
+def _port_problems(params: Params, listeners: Listeners) -> t.Iterator[Problem]:
+    names = {"bindPort": "frp_server_bind_port", "webServer.port": "frp_server_dashboard_port"}
+    found = server_ports.ports(server_ports.config_of(params))
+    bind = next((port for port in found if port.option == "bindPort"), None)
+    for protocol in ("tcp", "udp"):
+        wanted: dict[str, list[int]] = {}
+        for port in found:
+            # frps tells http, https and its own clients apart on one port.
+            is_shared = bind and port.option.startswith("vhost") and port[2:] == bind[2:]
+            if port.protocol == protocol and not is_shared:
+                wanted.setdefault(names.get(port.option, "frp_server_extra"), []).append(port.number)
+        yield from port_problems(wanted, listeners, "frps.service", protocol)
+    hidden = [f"{port.option} {port.number}" for port in found if _is_hidden(port)]
+    if hidden:
+        yield problem(
+            "frp_server_extra",
+            f"has {', '.join(hidden)}, which this machine alone would reach",
+            "set frp_server_proxy_bind_address to 0.0.0.0, or use a port above 1023 behind a web server of this machine",
+        )
+    gateway = params["extra"].get("sshTunnelGateway") or {}
+    if gateway.get("bindPort") and not (gateway.get("privateKeyFile") or gateway.get("autoGenPrivateKeyPath")):
+        yield problem(
+            "frp_server_extra",
+            "has sshTunnelGateway without a key, which frps would write into a directory where it may not write",
+            "set sshTunnelGateway.privateKeyFile to a key that every user may read, or to one that frps.service gets by a drop-in",
+        )
+
+
+def _is_hidden(port: server_ports.Port) -> bool:
+    return port.option.startswith("vhost") and port.number < 1024 and port.on_loopback
+
+
 def client_problems(params: Params, tunnels: Tunnels, listeners: Listeners) -> list[Problem]:
     """Return the problems of a client by itself."""
-    ports = {
-        "frp_client_admin_port": params["admin_port"],
-        "frp_client_visitors": [visitor["bindPort"] for visitor in tunnels["visitors"]],
+    visits = {
+        protocol: [
+            visitor["bindPort"]
+            for visitor in tunnels["visitors"]
+            if (visitor["type"] == "sudp") == (protocol == "udp") and visitor["bindPort"] != NO_PORT
+        ]
+        for protocol in ("tcp", "udp")
     }
+    ports = {"frp_client_admin_port": params["admin_port"], "frp_client_visitors": visits["tcp"]}
     names = ("server_address", "token", "user", "secret_key", "services", "visitors", "extra")
     return [
         *_client_problems(params),
         *tunnel_problems(tunnels),
+        *_service_problems(params["services"], tunnels),
         *port_problems(ports, listeners, "frpc.service"),
+        *port_problems({"frp_client_visitors": visits["udp"]}, listeners, "frpc.service", "udp"),
         *text_problems({f"frp_client_{name}": params[name] for name in names}),
     ]
 
@@ -106,7 +148,7 @@ def tunnel_problems(tunnels: Tunnels) -> t.Iterator[Problem]:
             "name a tunnel twice",
             "give each service a name of its own",
         )
-    portless = [proxy["name"] for proxy in tunnels["proxies"] if proxy["localPort"] == 0]
+    portless = [proxy["name"] for proxy in tunnels["proxies"] if proxy.get("localPort") == 0]
     if portless:
         yield problem(
             "frp_client_services",
@@ -120,6 +162,23 @@ def tunnel_problems(tunnels: Tunnels) -> t.Iterator[Problem]:
             f"is missing or shorter than {SECRET_LENGTH} characters for {', '.join(weak)}",
             "make one with `openssl rand -hex 16`, the same for the service and its visitors",
         )
+
+
+def _service_problems(services: t.Sequence[t.Mapping[str, t.Any]], tunnels: Tunnels) -> t.Iterator[Problem]:
+    """Yield services with an option that their type does not have."""
+    for service, proxy in zip(services, tunnels["proxies"]):
+        if service.get("remote_port") and proxy["type"] not in PUBLIC:
+            yield problem(
+                "frp_client_services",
+                f"has remote_port for {proxy['name']}, which a service of type {proxy['type']} does not have",
+                "leave remote_port out: http and https have ports of the server (vhostHTTPPort), and stcp none",
+            )
+        if service.get("secret_key") and proxy["type"] not in SECRET:
+            yield problem(
+                "frp_client_services",
+                f"has secret_key for {proxy['name']}, which everyone who reaches the server would reach without it",
+                "leave remote_port and type out, so that only visitors with the secret reach it, or leave secret_key out",
+            )
 
 
 def peer_problems(

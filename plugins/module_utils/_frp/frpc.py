@@ -18,9 +18,14 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.port_owner import Stranger
+
 UNIT = "frpc.service"
-# Of frpc's own interface.
+# Of frpc's own interface, and the file with the password that the unit makes at each start.
+LOOPBACK = "127.0.0.1"
 USER = "admin"
+PASSWORD = "/run/frpc/admin"  # noqa: S105 - a path
+_PASSWORD = re.compile(r"FRPC_ADMIN_PASSWORD=([0-9a-f]{64})\n")
 PAUSE = 0.5
 TIMEOUT = 10.0
 # Longer than the ten seconds that frpc gives the server to answer, and the server the other client.
@@ -44,6 +49,14 @@ class NoAnswer(Exception):
     """The interface of frpc gave no usable answer."""
 
 
+def read_password(path: str = PASSWORD) -> str:
+    """Return the password of frpc's own interface; empty text while frpc does not run."""
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+        found = _PASSWORD.fullmatch(file.read(200))
+        return found[1] if found else ""
+    return ""
+
+
 def read_proxies(port: int, user: str, password: str) -> dict[str, dict[str, str]]:
     """Return the proxies by name, as frpc's interface has them.
 
@@ -51,7 +64,7 @@ def read_proxies(port: int, user: str, password: str) -> dict[str, dict[str, str
     """
     login = base64.b64encode(f"{user}:{password}".encode()).decode()
     # http.client uses no proxy of the environment, as a connection to loopback requires.
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
     try:
         connection.request("GET", "/api/status", headers={"Authorization": f"Basic {login}"})
         answer = connection.getresponse()
@@ -80,11 +93,12 @@ def undecided(expected: t.Sequence[str], proxies: t.Mapping[str, t.Mapping[str, 
     return any(name not in proxies or proxies[name]["status"] in UNDECIDED for name in expected)
 
 
-def reach(place: str, timeout: float, silence: float) -> str:
+def reach(place: str, stranger: Stranger, timeout: float, silence: float) -> str:
     """Connect to ``address:port`` until the other end answers; return why the last attempt failed, or an empty text."""
+    address, _colon, port = place.rpartition(":")
     end = time.monotonic() + timeout
     while True:
-        problem = probe(place, silence)
+        problem = stranger(address, int(port)) or probe(place, silence)
         if not problem or time.monotonic() > end:
             return problem
         time.sleep(PAUSE)
@@ -156,14 +170,19 @@ class Report(t.NamedTuple):
     visitors: dict[str, str]
 
 
-def gather(port: int, password: str, expected: t.Sequence[str], timeout: float) -> tuple[str, dict[str, str]]:
+def gather(
+    port: int, read_secret: t.Callable[[], str], stranger: Stranger, expected: t.Sequence[str], timeout: float
+) -> tuple[str, dict[str, str]]:
     """Return why frpc itself, and each proxy, does not run; wait for proxies that are still starting."""
     end = time.monotonic() + timeout
     while True:
         try:
-            error, proxies = "", read_proxies(port, USER, password)
-        except NoAnswer as problem:
-            error, proxies = str(problem), {}
+            problem = stranger(LOOPBACK, port)
+            if problem:
+                raise NoAnswer(f"frpc does not answer on port {port}: {problem}")
+            error, proxies = "", read_proxies(port, USER, read_secret())
+        except NoAnswer as refusal:
+            error, proxies = str(refusal), {}
         if not (error or undecided(expected, proxies)) or time.monotonic() > end:
             return error, problems_of(expected, proxies)
         time.sleep(PAUSE)
@@ -172,20 +191,22 @@ def gather(port: int, password: str, expected: t.Sequence[str], timeout: float) 
 def look(
     run: t.Callable[..., tuple[int, str, str]],
     port: int,
-    password: str,
+    stranger: Stranger,
     expected: t.Sequence[str],
     doors: t.Mapping[str, str],
     timeout: float = TIMEOUT,
     silence: float = SILENCE,
+    read_secret: t.Callable[[], str] = read_password,
 ) -> Report:
     """Ask frpc for the expected proxies, and open a connection to each visitor's ``address:port``.
 
+    :param stranger: says why a port is not frpc's. It is asked before the password is sent, and before a visitor's port is believed.
     :param timeout: seconds to wait for proxies and visitors that were just configured.
     :param silence: seconds after which an open connection counts as one to the other end, although no data arrived.
     """
     with ThreadPoolExecutor(max_workers=len(doors) + 1) as pool:
-        attempts = {name: pool.submit(reach, place, timeout, silence) for name, place in doors.items()}
-        error, proxies = gather(port, password, expected, timeout)
+        attempts = {name: pool.submit(reach, place, stranger, timeout, silence) for name, place in doors.items()}
+        error, proxies = gather(port, read_secret, stranger, expected, timeout)
     visitors = {name: attempt.result() for name, attempt in attempts.items()}
     if error or any(proxies.values()) or any(visitors.values()):
         _rc, journal, _err = run(["journalctl", f"--unit={UNIT}", "--lines=200", "--no-pager", "--output=cat"])

@@ -11,6 +11,13 @@ import typing as t
 # IANA service names and port numbers; 8888 is Jupyter's own default.
 KNOWN_PORTS = {"ssh": 22, "rdp": 3389, "smb": 445, "jupyter": 8888}
 
+# pkg/config/v1/proxy.go: the types that visitors reach by a secret, and those with a port of their own at the server. frpc refuses the
+# keys of other types.
+SECRET = ("stcp", "xtcp", "sudp")
+PUBLIC = ("tcp", "udp")
+# The port of a visitor to which others fall back, and which listens nowhere.
+NO_PORT = -1
+
 Options = t.Mapping[str, t.Any]
 
 
@@ -28,20 +35,19 @@ def tunnels(
 
 
 def _proxy(service: Options, secret_key: str, allow_users: list[str]) -> dict[str, t.Any]:
-    proxy: dict[str, t.Any] = {
-        "name": service["name"],
-        "localIP": service.get("local_ip") or "127.0.0.1",
-        "localPort": int(service.get("local_port") or KNOWN_PORTS.get(service["name"], 0)),
-    }
+    extra = service.get("extra") or {}
+    kind = str(extra.get("type") or ("tcp" if service.get("remote_port") else "stcp"))
+    proxy: dict[str, t.Any] = {"name": service["name"], "type": kind}
+    # A plugin of frpc is the service, or knows where it is.
+    if service.get("local_port") or not extra.get("plugin"):
+        proxy["localIP"] = service.get("local_ip") or "127.0.0.1"
+        proxy["localPort"] = int(service.get("local_port") or KNOWN_PORTS.get(service["name"], 0))
     if service.get("remote_port"):
-        proxy |= {"type": "tcp", "remotePort": int(service["remote_port"])}
-    else:
-        proxy |= {
-            "type": "stcp",
-            "secretKey": service.get("secret_key") or secret_key,
-            "allowUsers": service.get("allow_users") or allow_users,
-        }
-    return proxy | (service.get("extra") or {})
+        proxy["remotePort"] = int(service["remote_port"])
+    if kind in SECRET:
+        proxy["secretKey"] = service.get("secret_key") or secret_key
+        proxy["allowUsers"] = service.get("allow_users") or allow_users
+    return proxy | extra
 
 
 def _visitor(visitor: Options, secret_key: str) -> dict[str, t.Any]:

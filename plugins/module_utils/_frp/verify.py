@@ -7,16 +7,15 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import http.client
 import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._frp import frpc
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp import frpc, server_ports
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.plan import PKI
-from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import tunnels
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import sandboxing
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import NO_PORT, tunnels
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import port_owner, sandboxing
 
 Params = t.Mapping[str, t.Any]
 Run = t.Callable[..., tuple[int, str, str]]
@@ -25,6 +24,9 @@ Run = t.Callable[..., tuple[int, str, str]]
 OWN_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - looked up, not bound
 ADDRESS = re.compile(r"^[0-9.]+$|:")
 TIMEOUT = 10
+SERVER_UNIT = "frps.service"
+# Below it, only root and who root lets bind a port.
+UNPRIVILEGED = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 # The status of a server that does not answer.
 NO_ANSWER = -1
 
@@ -33,14 +35,15 @@ def server_findings(run: Run, request: Params) -> list[Finding]:
     """Return the findings on a server."""
     return [
         tls_finding(run, request),
-        dashboard_finding(request),
-        sandboxing.check(run, "frp_server", ["frps.service"]),
+        dashboard_finding(request, port_owner.stranger_of(run, SERVER_UNIT)),
+        sandboxing.check(run, "frp_server", [SERVER_UNIT]),
     ]
 
 
 def tls_finding(run: Run, request: Params) -> Finding:
     """Open a TLS connection as a client that trusts the private CA."""
-    host, port = request["bind_address"], request["bind_port"]
+    own = server_ports.ports(server_ports.config_of(request))[0]
+    host, port = own.address, own.number
     name = next(iter(request["tls_subject_alt_names"]), "")
     check = "-verify_ip" if ADDRESS.search(name) else "-verify_hostname"
     trust = ["-CAfile", f"{PKI}/ca.crt", "-verify_return_error", check, name]
@@ -55,12 +58,27 @@ def tls_finding(run: Run, request: Params) -> Finding:
     )
 
 
-def dashboard_finding(request: Params) -> Finding:
+def dashboard_finding(request: Params, stranger: port_owner.Stranger) -> Finding:
     """Ask the dashboard for its metrics with the password, and with a wrong one."""
     remedy = "set frp_server_dashboard_password"
     if not request["dashboard_password"]:
         return finding("frp_server.dashboard", "skip", "the dashboard is off", remedy)
-    answers = [metrics_status(request, password) for password in (request["dashboard_password"], "wrong")]
+    place = {
+        "addr": request["dashboard_address"],
+        "port": request["dashboard_port"],
+        "user": request["dashboard_user"],
+        "password": request["dashboard_password"],
+        **((request.get("extra") or {}).get("webServer") or {}),
+    }
+    problem = stranger(place["addr"], int(place["port"]))
+    if problem:
+        return finding(
+            "frp_server.dashboard",
+            "fail",
+            f"nothing was sent to port {place['port']}: {problem}",
+            "stop that program, and see `journalctl -u frps`",
+        )
+    answers = [metrics_status(place, password) for password in (place["password"], "wrong")]
     return finding(
         "frp_server.dashboard",
         "pass" if answers == [200, 401] else "fail",
@@ -69,11 +87,11 @@ def dashboard_finding(request: Params) -> Finding:
     )
 
 
-def metrics_status(request: Params, password: str) -> int:
+def metrics_status(place: Params, password: str) -> int:
     """Return the status of the answer, or NO_ANSWER."""
-    login = base64.b64encode(f"{request['dashboard_user']}:{password}".encode()).decode()
+    login = base64.b64encode(f"{place['user']}:{password}".encode()).decode()
     # http.client uses no proxy of the environment, as a connection to loopback requires.
-    connection = http.client.HTTPConnection(request["dashboard_address"], request["dashboard_port"], timeout=TIMEOUT)
+    connection = http.client.HTTPConnection(place["addr"], int(place["port"]), timeout=TIMEOUT)
     try:
         connection.request("GET", "/metrics", headers={"Authorization": f"Basic {login}"})
         return connection.getresponse().status
@@ -89,21 +107,38 @@ def client_findings(run: Run, request: Params) -> list[Finding]:
     report = frpc.look(
         run,
         request["admin_port"],
-        admin_password(request["hostname"], request["token"]),
+        port_owner.stranger_of(run, frpc.UNIT),
         [proxy["name"] for proxy in wanted["proxies"]],
-        {visitor["name"]: f"{visitor['bindAddr']}:{visitor['bindPort']}" for visitor in wanted["visitors"]},
+        {visitor["name"]: f"{visitor['bindAddr']}:{visitor['bindPort']}" for visitor in wanted["visitors"] if is_tried(visitor)},
     )
     return [
         services_finding(request, report),
-        visitors_finding(request, report),
+        visitors_finding(report, [visitor["name"] for visitor in wanted["visitors"] if not is_tried(visitor)]),
         secrets_finding(request),
+        admin_port_finding(request["admin_port"]),
         sandboxing.check(run, "frp_client", [frpc.UNIT]),
     ]
 
 
-def admin_password(hostname: str, token: str) -> str:
-    """Return the password of frpc's own interface, as vars/main.yml of the role computes it."""
-    return hashlib.sha256(f"frpc admin {hostname}{token}".encode()).hexdigest()
+def is_tried(visitor: Params) -> bool:
+    """Return whether a connection to a visitor can be opened: UDP has none, and one to which others fall back listens nowhere."""
+    return visitor["type"] != "sudp" and visitor["bindPort"] != NO_PORT
+
+
+def admin_port_finding(port: int, setting: str = UNPRIVILEGED) -> Finding:
+    """Name a port that any user may take while frpc does not run."""
+    with open(setting, encoding="ascii") as file:
+        first = int(file.read())
+    return finding(
+        "frp_client.admin_port",
+        "pass" if port < first else "warn",
+        f"only root and frpc can bind port {port} of frpc's own interface"
+        if port < first
+        else f"any user can take port {port} while frpc does not run, and frpc cannot start again then",
+        f"set frp_client_admin_port to a port below {min(first, 1024)}, or leave it out"
+        if first > 1
+        else "raise the sysctl net.ipv4.ip_unprivileged_port_start",
+    )
 
 
 def services_finding(request: Params, report: frpc.Report) -> Finding:
@@ -123,16 +158,21 @@ def services_finding(request: Params, report: frpc.Report) -> Finding:
     )
 
 
-def visitors_finding(request: Params, report: frpc.Report) -> Finding:
+def visitors_finding(report: frpc.Report, untried: t.Sequence[str] = ()) -> Finding:
+    """Return the finding on visitors.
+
+    :param untried: those to which no connection can be opened.
+    """
     unreached = [f"{name}: {why}" for name, why in report.visitors.items() if why]
+    evidence = [
+        f"no way through {'; '.join(unreached)}" if unreached else "",
+        f"{', '.join(report.visitors)} reach the other end" if report.visitors and not unreached else "",
+        f"not proven, since no connection can be opened: {', '.join(untried)}" if untried else "",
+    ]
     return finding(
         "frp_client.visitors",
-        "fail" if unreached else "pass" if request["visitors"] else "skip",
-        f"no way through {'; '.join(unreached)}"
-        if unreached
-        else f"{', '.join(report.visitors)} reach the other end"
-        if request["visitors"]
-        else "none declared",
+        "fail" if unreached else "pass" if report.visitors else "skip",
+        "; ".join(filter(None, evidence)) or "none declared",
         "see that server_user and server_name are right, and that the other client runs, offers the service, and has the same secret",
     )
 

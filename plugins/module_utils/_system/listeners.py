@@ -29,6 +29,8 @@ class Socket(t.NamedTuple):
     address: str
     port: int
     inode: int
+    # Of the user who made it.
+    uid: int = 0
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -48,7 +50,7 @@ def parse_table(protocol: str, text: str) -> list[Socket]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         if fields[3] == _WAITING[protocol]:
-            sockets.append(Socket(protocol, *parse_address(fields[1]), int(fields[9])))
+            sockets.append(Socket(protocol, *parse_address(fields[1]), int(fields[9]), int(fields[7])))
     return sockets
 
 
@@ -104,18 +106,20 @@ def _holders(proc: str, inodes: set[int]) -> dict[int, int]:
     return holders
 
 
+def read_sockets(proc: str = "/proc") -> set[Socket]:
+    """Return the sockets that wait for peers."""
+    return {
+        socket for table, protocol in PROTOCOLS.items() for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))
+    }
+
+
 def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
     """List the listeners, sorted: ``protocol``, ``address``, ``port``, ``process``, ``pid``, ``unit``.
 
     The last three are None where the process cannot be seen: it lives outside this container, or is not ours to read.
     """
     sockets = sorted(
-        {
-            socket
-            for table, protocol in PROTOCOLS.items()
-            for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))
-        },
-        key=lambda socket: (socket.protocol, socket.port, socket.address, socket.inode),
+        read_sockets(proc), key=lambda socket: (socket.protocol, socket.port, socket.address, socket.inode)
     )
     holders = _holders(proc, {socket.inode for socket in sockets})
     listeners = []

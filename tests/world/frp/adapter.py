@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, tunnels
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports, tunnels
 
 ROLES = Path(checks.__file__).parents[3] / "roles"
 SERVER: dict[str, Any] = {
@@ -50,15 +50,9 @@ def server(**options: Any) -> dict[str, Any]:
         variables |= loader.load_from_file(str(ROLES / "frp_server" / file / "main.yml"), trusted_as_template=True)
     variables |= {f"frp_server_{name}": value for name, value in options.items()}
     templar = Templar(loader=loader, variables=variables)
-    opened = [
-        f"{row['protocol']} {port}"
-        for row in templar.template(variables["__frp_server_opened"])
-        for port in (row["port"] if isinstance(row["port"], list) else [row["port"]])
-    ]
-    return {
-        "privileged": templar.template(variables["__frp_server_privileged"]),
-        "opened": sorted(set(opened)),
-    }
+    found = server_ports.listening(templar.template(variables["__frp_server_toml"]))
+    opened = [f"{row['protocol']} {port}" for row in found["opened"] for port in row["port"]]
+    return {"privileged": found["privileged"], "opened": sorted(opened)}
 
 
 def proxies(services: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ CLIENT: dict[str, Any] = {
     "token": "t" * 32,
     "user": "tower",
     "secret_key": "s" * 16,
-    "admin_port": 7400,
+    "admin_port": 574,
     "services": [],
     "visitors": [],
     "extra": {},
@@ -57,6 +57,19 @@ def public(port: int) -> dict[str, Any]:
             ["frp_server_tls_subject_alt_names is empty, so no client could check the certificate"],
         ),
         ({"bind_port": 22}, ["frp_server_bind_port wants port 22, which is taken by sshd"]),
+        ({"extra": {"kcpBindPort": 7000, "vhostHTTPPort": 7000, "proxyBindAddr": "0.0.0.0"}}, []),  # noqa: S104
+        (
+            {"extra": {"vhostHTTPPort": 80}},
+            ["frp_server_extra has vhostHTTPPort 80, which this machine alone would reach"],
+        ),
+        ({"extra": {"vhostHTTPPort": 8080}}, []),
+        ({"extra": {"tcpmuxHTTPConnectPort": 22}}, ["frp_server_extra wants port 22, which is taken by sshd"]),
+        ({"extra": {"webServer": {"port": 22}}}, ["frp_server_dashboard_port wants port 22, which is taken by sshd"]),
+        (
+            {"extra": {"kcpBindPort": 6000, "quicBindPort": 6000}},
+            ["frp_server_extra wants port 6000, which is asked for twice"],
+        ),
+        ({"extra": {"sshTunnelGateway": {"bindPort": 2200, "privateKeyFile": "/etc/key"}}}, []),
         ({"extra": {"a": "{{ b }}"}}, ["frp_server_extra holds two opening braces, which frp would run as a template"]),
     ],
 )
@@ -87,6 +100,12 @@ def test_port_of_the_dashboard_counts_only_with_a_password() -> None:
         ({"user": "tower\n"}, ["frp_client_user is not a plain name"]),
         ({"admin_port": 22}, ["frp_client_admin_port wants port 22, which is taken by sshd"]),
         ({"services": [{"name": "web"}]}, ["frp_client_services has no port for web"]),
+        ({"visitors": [{**visit("a", "ssh", 22), "extra": {"type": "sudp"}}]}, []),
+        ({"visitors": [visit("a", "ssh", -2)]}, ["frp_client_visitors is not a TCP port: -2"]),
+        (
+            {"services": [{"name": "web", "local_port": 80, "remote_port": 6000, "secret_key": "t" * 16}]},
+            ["frp_client_services has secret_key for web, which everyone who reaches the server would reach without it"],
+        ),
         (
             {"services": [{"name": "ssh"}, {"name": "ssh", "local_port": 2222}]},
             ["frp_client_services and frp_client_visitors name a tunnel twice"],

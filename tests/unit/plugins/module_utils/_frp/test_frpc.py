@@ -88,8 +88,13 @@ def info(port: int, journal: str = "", **options: Any) -> frpc_state.Report:
         assert command == JOURNAL
         return 0, journal, ""
 
-    defaults = {"password": "right", "expected": [], "doors": {}, "timeout": 0, "silence": 0.3}
-    return frpc_state.look(run, port, **{**defaults, **options})
+    password = options.pop("password", "right")
+    defaults = {"stranger": nobody, "expected": [], "doors": {}, "timeout": 0, "silence": 0.3}
+    return frpc_state.look(run, port, **{**defaults, **options}, read_secret=lambda: password)
+
+
+def nobody(_address: str, _port: int) -> str:
+    return ""
 
 
 def proxy(name: str, status: str = "running", err: str = "") -> dict[str, str]:
@@ -181,3 +186,36 @@ def test_visitor_that_starts_later_is_reached(frpc, service):
     peers = iter([socket.socket.close, lambda peer: peer.sendall(b"hello")])
     services = {"tower-web": service(greet)}
     assert info(frpc({}), doors=services, timeout=5).visitors == {"tower-web": ""}
+
+
+def test_port_of_another_user_gets_no_password(frpc, service):
+    answered: list[socket.socket] = []
+    place = service(answered.append)
+    asked: list[tuple[str, int]] = []
+
+    def mallory(address: str, port: int) -> str:
+        asked.append((address, port))
+        return "the user mallory listens there, and not the service"
+
+    port = frpc({"stcp": [proxy("ssh")]})
+    result = info(port, expected=["ssh"], doors={"tower-ssh": place}, stranger=mallory, password=None)
+    assert result.error == f"frpc does not answer on port {port}: the user mallory listens there, and not the service"
+    assert result.proxies == {"ssh": "not started"}
+    assert result.visitors == {"tower-ssh": "the user mallory listens there, and not the service"}
+    assert {*asked} == {("127.0.0.1", port), ("127.0.0.1", int(place.rpartition(":")[2]))}
+    assert answered == []
+
+
+@pytest.mark.parametrize(
+    ("text", "password"),
+    [
+        (f"FRPC_ADMIN_PASSWORD={'0a' * 32}\n", "0a" * 32),
+        (f"FRPC_ADMIN_PASSWORD={'0a' * 31}\n", ""),
+        ("root:x:0:0:root:/root:/bin/bash\n", ""),
+        ("", ""),
+    ],
+)
+def test_password_of_the_start_is_read(tmp_path, text, password):
+    (tmp_path / "admin").write_text(text)
+    assert frpc_state.read_password(str(tmp_path / "admin")) == password
+    assert frpc_state.read_password(str(tmp_path / "none")) == ""

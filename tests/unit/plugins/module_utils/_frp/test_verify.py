@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import frpc, verify
 
-CHECKOUT = Path(__file__).parents[5]
 SERVER: dict[str, Any] = {
     "bind_address": "0.0.0.0",  # noqa: S104 - looked up, not bound
     "bind_port": 7000,
@@ -26,8 +24,7 @@ SERVER: dict[str, Any] = {
 }
 CLIENT: dict[str, Any] = {
     "server_address": "gateway.test",
-    "admin_port": 7400,
-    "hostname": "tower",
+    "admin_port": 574,
     "token": "t" * 32,
     "secret_key": "s" * 16,
     "services": [{"name": "ssh"}],
@@ -35,6 +32,10 @@ CLIENT: dict[str, Any] = {
     "allow_users": ["*"],
 }
 EXPOSURE = "\u2192 Overall exposure level for frps.service: 1.4 OK\n"
+
+
+def nobody(_address: str, _port: int) -> str:
+    return ""
 
 
 class Programs:
@@ -109,22 +110,45 @@ def test_refused_connection_fails(status: int) -> None:
 
 
 def test_dashboard_that_is_off_open_or_gone(dashboard: int) -> None:
-    assert verify.dashboard_finding(SERVER)["status"] == "skip"
-    refused = verify.dashboard_finding({**SERVER, "dashboard_password": "other", "dashboard_port": dashboard})
+    assert verify.dashboard_finding(SERVER, nobody)["status"] == "skip"
+    refused = verify.dashboard_finding({**SERVER, "dashboard_password": "other", "dashboard_port": dashboard}, nobody)
     assert (refused["status"], refused["evidence"][-8:]) == ("fail", "401, 401")
-    gone = verify.dashboard_finding({**SERVER, "dashboard_password": "right", "dashboard_port": 1})
+    gone = verify.dashboard_finding({**SERVER, "dashboard_password": "right", "dashboard_port": 1}, nobody)
     assert (gone["status"], gone["evidence"][-6:]) == ("fail", "-1, -1")
+
+
+def test_dashboard_port_of_another_user_gets_no_password(dashboard: int) -> None:
+    sent: list[tuple[str, int]] = []
+
+    def mallory(address: str, port: int) -> str:
+        sent.append((address, port))
+        return "the user mallory listens there, and not the service"
+
+    request = {**SERVER, "dashboard_password": "right", "extra": {"webServer": {"port": dashboard}}}
+    found = verify.dashboard_finding(request, mallory)
+    assert sent == [("127.0.0.1", dashboard)]
+    assert (found["status"], found["evidence"]) == (
+        "fail",
+        f"nothing was sent to port {dashboard}: the user mallory listens there, and not the service",
+    )
 
 
 # --- The client ---
 
 
-def test_password_of_frpc_is_that_of_the_role() -> None:
-    variables = yaml.safe_load((CHECKOUT / "roles/frp_client/vars/main.yml").read_text())
-    expression = "{{ ('frpc admin ' ~ inventory_hostname ~ frp_client_token) | hash('sha256') }}"
-    assert variables["__frp_client_admin_password"] == expression
-    digest = "0b1d4d81f544eec50fa69a9e737a6ed62d93a23c14bda35b8edd486bdd618442"
-    assert verify.admin_password("tower", "t" * 32) == digest
+def test_visitor_without_a_connection_is_not_proven() -> None:
+    found = verify.visitors_finding(frpc.Report("", {}, {}), ["tower-dns"])
+    assert (found["status"], found["evidence"]) == ("skip", "not proven, since no connection can be opened: tower-dns")
+    both = verify.visitors_finding(frpc.Report("", {}, {"tower-ssh": ""}), ["tower-dns"])
+    assert (both["status"], both["evidence"].partition(";")[0]) == ("pass", "tower-ssh reach the other end")
+    assert verify.is_tried({"type": "stcp", "bindPort": 6022})
+    assert not verify.is_tried({"type": "stcp", "bindPort": -1}) and not verify.is_tried({"type": "sudp", "bindPort": 5353})
+
+
+@pytest.mark.parametrize(("first", "port", "status"), [(1024, 574, "pass"), (1024, 7400, "warn"), (0, 574, "warn")])
+def test_port_that_any_user_can_take_is_named(tmp_path: Path, first: int, port: int, status: str) -> None:
+    (tmp_path / "first").write_text(f"{first}\n")
+    assert verify.admin_port_finding(port, str(tmp_path / "first"))["status"] == status
 
 
 def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,12 +160,8 @@ def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(frpc, "look", look)
     found = {row["id"]: (row["status"], row["evidence"]) for row in verify.client_findings(Programs(), CLIENT)}
-    assert arguments == [
-        7400,
-        verify.admin_password("tower", "t" * 32),
-        ["ssh"],
-        {"laptop-ssh": "127.0.0.1:6022"},
-    ]
+    port, _stranger, proxies, doors = arguments
+    assert (port, proxies, doors) == (574, ["ssh"], {"laptop-ssh": "127.0.0.1:6022"})
     assert found["frp_client.services"] == ("pass", "gateway.test accepted ssh")
     assert found["frp_client.visitors"] == ("pass", "laptop-ssh reach the other end")
     assert found["frp_client.secrets"] == ("pass", "no service relies on allow_users alone")
@@ -150,7 +170,7 @@ def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_refused_tunnels_are_named_with_the_reason() -> None:
     report = frpc.Report("", {"ssh": "", "open": "port not allowed"}, {"a-ssh": "", "a-web": "closed"})
-    services, visitors = verify.services_finding(CLIENT, report), verify.visitors_finding(CLIENT, report)
+    services, visitors = verify.services_finding(CLIENT, report), verify.visitors_finding(report)
     assert (services["status"], services["evidence"]) == ("fail", "gateway.test did not accept open: port not allowed")
     assert (visitors["status"], visitors["evidence"]) == ("fail", "no way through a-web: closed")
 
@@ -165,7 +185,7 @@ def test_client_without_tunnels_is_skipped() -> None:
     empty, report = {**CLIENT, "services": [], "visitors": []}, frpc.Report("", {}, {})
     found = [
         verify.services_finding(empty, report),
-        verify.visitors_finding(empty, report),
+        verify.visitors_finding(report),
         verify.secrets_finding(empty),
     ]
     assert {(row["status"], row["evidence"]) for row in found} == {("skip", "none declared")}

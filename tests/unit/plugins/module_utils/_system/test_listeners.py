@@ -49,16 +49,16 @@ def test_an_address_is_little_endian(text: str, address: str, port: int) -> None
 
 
 def test_a_tcp_socket_waits_in_listen() -> None:
-    ssh, dashboard = Socket("tcp", "0.0.0.0", 22, 1201), Socket("tcp", "127.0.0.1", 7500, 1202)  # noqa: S104
+    ssh, dashboard = Socket("tcp", "0.0.0.0", 22, 1201), Socket("tcp", "127.0.0.1", 7500, 1202, 998)  # noqa: S104
     assert parse_table("tcp", TCP) == [ssh, dashboard]
 
 
 def test_tcp6_address_has_four_groups_of_32_bits() -> None:
-    assert parse_table("tcp", TCP6) == [Socket("tcp", "::", 22, 1204), Socket("tcp", "2001:db8::1", 7000, 1205)]
+    assert parse_table("tcp", TCP6) == [Socket("tcp", "::", 22, 1204), Socket("tcp", "2001:db8::1", 7000, 1205, 998)]
 
 
 def test_a_udp_socket_waits_unconnected() -> None:
-    assert parse_table("udp", UDP) == [Socket("udp", "127.0.0.53", 53, 1206)]
+    assert parse_table("udp", UDP) == [Socket("udp", "127.0.0.53", 53, 1206, 101)]
 
 
 @pytest.mark.parametrize("text", ["", "  sl  local_address rem_address   st\n"])
