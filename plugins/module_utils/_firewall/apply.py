@@ -39,8 +39,9 @@ GOOD = f"{STATE}/good.nft"
 UNCONFIRMED = f"{STATE}/unconfirmed"
 CONFIRMED = f"{STATE}/confirmed.nft"
 UNDO = "rigwright-firewall-undo"
-# The content of UNCONFIRMED once the former rules are restored.
+# The content of UNCONFIRMED once the former rules are restored. A full or read-only disk does not take it, but /run does.
 UNDONE = "undone"
+UNDONE_NOTE = "/run/rigwright-firewall/undone"
 INCLUDE = re.compile(r'^[ \t]*include "([^"]+)"[ \t]*$', re.MULTILINE)
 NOT_THERE = 127
 # The directory of nft and iptables; the PATH of a user who has become root may lack it.
@@ -99,7 +100,10 @@ class Loader:
             raise LoadError(f"{table.RULES} is not what was confirmed, {kept}: run the role again")
         problem = self._load_files()
         if not problem:
-            self._keep()
+            try:
+                self._keep()
+            except OSError as error:
+                return f"loaded, but not kept for a boot at which the files have an error: {error}"
             return "loaded"
         if self.in_force():
             raise LoadError(f"{problem}: the rules before are still in force")
@@ -112,6 +116,7 @@ class Loader:
         """
         waiting = self.tree.exists(UNCONFIRMED)
         self.disarm()
+        remove(self.tree, UNDONE_NOTE)
         write(self.tree, UNCONFIRMED, b"")
         # The timer has to stop while a laptop sleeps; --on-active does.
         timer = ["systemd-run", "--quiet", "--collect", f"--unit={UNDO}", f"--on-active={seconds}"]
@@ -129,7 +134,7 @@ class Loader:
         :raises LoadError: the former rules are restored already.
         """
         self.disarm()
-        if self.tree.text(UNCONFIRMED) == UNDONE:
+        if UNDONE in (self.tree.text(UNCONFIRMED), self.tree.text(UNDONE_NOTE)):
             raise LoadError("nobody confirmed the change in time, the rules before it are in force")
         write(self.tree, CONFIRMED, self.tree.text(table.RULES).encode())
         remove(self.tree, UNCONFIRMED)
@@ -137,14 +142,20 @@ class Loader:
         self.load()
 
     def undo(self) -> str:
-        """Restore the rules before a change that nobody confirmed."""
+        """Restore the rules before a change that nobody confirmed. No note that cannot be written prevents it."""
         if not self.tree.exists(UNCONFIRMED):
             return "no change waits for a confirmation"
-        write(self.tree, UNCONFIRMED, UNDONE.encode())
-        if self._go_back():
-            return "nobody confirmed the change, the rules before it are in force again"
-        self.delete()
-        return "nobody confirmed the change, and there were no rules before it"
+        self._note(UNDONE_NOTE)
+        restored = self._go_back()
+        if not restored:
+            self.delete()
+        self._note(UNCONFIRMED)
+        before = "the rules before it are in force again" if restored else "and there were no rules before it"
+        return f"nobody confirmed the change, {before}"
+
+    def _note(self, path: str) -> None:
+        with contextlib.suppress(OSError):
+            write(self.tree, path, UNDONE.encode())
 
     def delete(self) -> None:
         """Delete the table and nothing else.
@@ -159,8 +170,12 @@ class Loader:
 
     def _load_files(self) -> str:
         """Load the files in /etc in one transaction. Return the error of nft, empty for none."""
-        ports = ssh.ports(self.tree)
-        write(self.tree, table.SSH, table.ssh_text(ports).encode())
+        content = table.ssh_text(ssh.ports(self.tree))
+        try:
+            if self.tree.text(table.SSH) != content:
+                write(self.tree, table.SSH, content.encode())
+        except OSError as error:
+            return f"{table.SSH}: {error}"
         rc, _out, err = self.run(["nft", "--file", self.tree.at(table.RULES)])
         return err.strip() or f"nft ended with {rc}" if rc else ""
 

@@ -21,8 +21,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import (
     apply,
+    bridges,
     checks,
     findings,
+    others,
     plan,
     table,
 )
@@ -72,12 +74,6 @@ def addresses(names: t.Iterable[str]) -> list[str]:
     return found
 
 
-def leads_outside(tree: Tree, name: str) -> list[str]:
-    """Return the network cards behind an interface; ports of virtual machines and containers have no device."""
-    ports = [name, *tree.names(f"/sys/class/net/{name}/brif")]
-    return [f"{name} ({port})" for port in ports if tree.exists(f"/sys/class/net/{port}/device")]
-
-
 class Reader:
     """A host, read with files and programs."""
 
@@ -91,11 +87,8 @@ class Reader:
         """Return the first of the texts that the kernel accepts, and the facts with it."""
         ports = ssh.ports(self.tree)
         units = self.units()
-        bridges = [
-            name
-            for name in self.tree.names("/sys/class/net")
-            if any(fnmatch.fnmatch(name, pattern) for pattern in request.bridges)
-        ]
+        links = self.links()
+        named = [name for name in sorted(links) if any(fnmatch.fnmatch(name, pattern) for pattern in request.bridges)]
         tried = [(text, *self.try_out(text, ports)) for text in texts[:1]]
         if tried[0][2]:
             tried += [(text, *self.try_out(text, ports)) for text in texts[1:]]
@@ -107,9 +100,10 @@ class Reader:
             ssh_ports=ports,
             connection=connection(ancestors(self.tree)),
             listeners=read_listeners(),
-            own_addresses=addresses(bridges) if request.bridges_reach_host else [],
+            own_addresses=addresses(named) if request.bridges_reach_host else [],
             passing_ports=(int(low), int(high)),
-            outside=[port for name in bridges for port in leads_outside(self.tree, name)],
+            outside=bridges.outside(links, named),
+            unknown_bridges=bridges.unknown(links, named),
             installed=self.installed,
             no_kernel=self.no_kernel(),
             refusal=refusal,
@@ -126,6 +120,21 @@ class Reader:
             ),
             others=self.others(units),
             docker_lost=units["docker.service"]["ActiveState"] == "active" and self.docker_lost(),
+        )
+
+    def links(self) -> dict[str, bridges.Link]:
+        """Read the network interfaces: by ip, or else by the kernel's files, which do not tell a veth from a bond."""
+        _rc, out, _err = self.run(["ip", "-json", "-details", "link", "show"])
+        with contextlib.suppress(ValueError):
+            return bridges.parse(out)
+        return bridges.of_directories(
+            {
+                name: (
+                    self.tree.exists(f"/sys/class/net/{name}/device"),
+                    self.tree.names(f"/sys/class/net/{name}/brif"),
+                )
+                for name in self.tree.names("/sys/class/net")
+            }
         )
 
     def units(self) -> dict[str, dict[str, str]]:
@@ -158,7 +167,28 @@ class Reader:
     def others(self, units: t.Mapping[str, t.Mapping[str, str]]) -> list[str]:
         # The unit of ufw is active even where ufw is disabled.
         ufw = units["ufw.service"]["ActiveState"] == "active" and "ENABLED=yes" in self.tree.text("/etc/ufw/ufw.conf")
-        return ["ufw"] * ufw + ["firewalld"] * (units["firewalld.service"]["ActiveState"] == "active")
+        firewalld = units["firewalld.service"]["ActiveState"] == "active"
+        # The tables of these two are theirs: a port is opened by their own commands.
+        tables = [
+            name
+            for name in self.dropping()
+            if not (ufw and name.endswith(" filter (chain INPUT)")) and not (firewalld and " firewalld " in name)
+        ]
+        return ["ufw"] * ufw + ["firewalld"] * firewalld + tables
+
+    def dropping(self) -> list[str]:
+        """Return the other tables of the kernel that drop what comes in."""
+        found = []
+        if self.installed:
+            rc, out, err = self.run(["nft", "--stateless", "--json", "list", "ruleset"])
+            try:
+                found = others.dropping(out)
+            except (ValueError, KeyError):
+                found = [f"tables that nft cannot list ({str(err).strip() or f'status {rc}'})"]
+        if "filter" in self.tree.text("/proc/net/ip_tables_names").split():
+            rc, out, _err = self.run(["iptables-legacy", "--wait", "--list-rules", "INPUT"])
+            found += ["iptables-legacy (chain INPUT)"] if rc == 0 and others.old_iptables_drop(out) else []
+        return found
 
     def docker_lost(self) -> bool:
         """Return whether docker's own rules are missing; with `iptables: false` docker makes none."""

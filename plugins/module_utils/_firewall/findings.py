@@ -73,6 +73,14 @@ def findings(facts: Facts) -> list[Finding]:
             "each of them drops packets: open the port in both, or disable the other one",
         ),
         _finding(
+            "bridges",
+            not facts.unknown_bridges,
+            f"let in, and neither a port nor the name says what is behind: {', '.join(facts.unknown_bridges)}"
+            if facts.unknown_bridges
+            else "the bridges that are let in are of containers and virtual machines",
+            "name the bridges of containers in firewall_bridges, without the star, if other machines are behind this one",
+        ),
+        _finding(
             "docker",
             not facts.docker_lost,
             "docker runs without its own rules" if facts.docker_lost else "docker's own rules are not missing",

@@ -18,7 +18,9 @@ Opened = dict[str, list[rules.Range]]
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """Facts of the facts. ``text``: the planned rules with all included files. ``trial``: the table that they give in a network namespace
-    of their own, None without nft. ``refusal``: why nft refuses them. ``in_force``: the table of the kernel. ``confirmed_is_current``:
+    of their own, None without nft. ``refusal``: why nft refuses them. ``in_force``: the table of the kernel. ``outside``: interfaces of
+    firewall_bridges that lead to other machines. ``unknown_bridges``: those that may. ``others``: other firewalls, and other tables that drop
+    what comes in. ``confirmed_is_current``:
     whether the planned rules are the confirmed ones, which boots and declarations load."""
 
     text: str = ""
@@ -28,6 +30,7 @@ class Facts:
     own_addresses: t.Collection[str] = ()
     passing_ports: tuple[int, int] = (32768, 60999)
     outside: t.Sequence[str] = ()
+    unknown_bridges: t.Sequence[str] = ()
     installed: bool = True
     no_kernel: str = ""
     refusal: str = ""

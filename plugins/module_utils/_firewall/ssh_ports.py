@@ -23,8 +23,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
     split_values,
 )
 
-# The sockets of systemd for sshd (Ubuntu): drop-ins, and the output of Ubuntu's generator for sshd's own files.
-SOCKETS = ("/etc/systemd/system/ssh.socket.d/*.conf", "/run/systemd/generator/ssh.socket.d/*.conf")
+# The socket of systemd for sshd (Ubuntu): its drop-ins, among them the output of Ubuntu's generator for sshd's own files; the unit, from
+# the first directory that has it; and the link by which it starts. Debian has the unit as well, and does not start it.
+DROP_INS = ("/etc/systemd/system", "/run/systemd/system", "/run/systemd/generator", "/usr/lib/systemd/system")
+UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+STARTED = "/etc/systemd/system/sockets.target.wants/ssh.socket"
+LISTEN = re.compile(r"^ListenStream[ \t]*=[ \t]*(\S*)", re.MULTILINE)
 DEFAULT_PORT = 22
 
 
@@ -44,11 +48,23 @@ def ports(tree: Tree) -> list[int]:
             bare = bare or 0 in ends
     # An address without a port uses the values of `Port`.
     found |= named or ({DEFAULT_PORT} if bare else set())
-    for pattern in SOCKETS:
-        for path in expand(pattern):
-            values = re.findall(r"^ListenStream[ \t]*=[ \t]*(\S+)", tree.text(path), re.MULTILINE)
-            found |= {int(value) if value.isdecimal() else _end(value) for value in values}
+    found |= {int(value) if value.isdecimal() else _end(value) for value in _socket(tree, expand)}
     return sorted(port for port in found if 1 <= port <= 65535) or [DEFAULT_PORT]
+
+
+def _socket(tree: Tree, expand: t.Callable[[str], list[str]]) -> list[str]:
+    """Return where the socket listens: an empty value takes back those before it."""
+    unit = next((f"{place}/ssh.socket" for place in UNITS if tree.exists(f"{place}/ssh.socket")), "")
+    drop_ins = [path for place in DROP_INS for path in expand(f"{place}/ssh.socket.d/*.conf")]
+    values: list[str] = []
+    for path in [*([unit] if unit and tree.exists(STARTED) else []), *sorted(drop_ins, key=_base)]:
+        for value in LISTEN.findall(tree.text(path)):
+            values = [*values, value] if value else []
+    return values
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _number(text: str) -> int:

@@ -42,7 +42,7 @@ def config_of(params: Config) -> dict[str, t.Any]:
     own: dict[str, t.Any] = {
         "bindAddr": params.get("bind_address"),
         "bindPort": params.get("bind_port"),
-        "proxyBindAddr": params.get("proxy_bind_address"),
+        "proxyBindAddr": params.get("proxy_bind_address", "127.0.0.1"),
         "allowPorts": params.get("allow_ports") or [],
     }
     if params.get("dashboard_password"):

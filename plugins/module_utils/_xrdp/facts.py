@@ -24,11 +24,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     parse_certificate,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import port_owner
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessions import (
     MANAGER,
+    Login,
     Process,
     find_sessions,
 )
@@ -39,6 +41,9 @@ if t.TYPE_CHECKING:
 SESSION_MANAGER = "/usr/bin/x-session-manager"
 
 AUTH_LOG = "/var/log/auth.log"
+
+# What is read of a session of logind.
+LOGIN = ("Name", "Seat", "Type", "Class", "Service", "Leader")
 
 DISPLAY_MANAGER = "/etc/X11/default-display-manager"
 
@@ -55,6 +60,22 @@ def read(path: str) -> str:
             return file.read()
     except FileNotFoundError:
         return ""
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _login(block: t.Mapping[str, str]) -> Login:
+    return Login(block["Name"], int(block.get("Leader") or 0), block.get("Service", ""))
+
+
+def _is_at_a_seat(block: t.Mapping[str, str]) -> bool:
+    """Return whether a session is a desktop at a seat of the machine."""
+    return bool(block.get("Seat")) and block.get("Type") in ("x11", "wayland", "mir")
 
 
 def moment() -> datetime.datetime:
@@ -101,7 +122,7 @@ class HostReader:
         packages = self._packages()
         record = json.loads(read(plan.RECORD) or "{}")
         group, primary = members(self.params["allowed_group"]), primary_members(self.params["allowed_group"])
-        processes = self._processes()
+        processes, logins = self._processes(), self._logins()
         return plan.Facts(
             packages=packages,
             packaged={path: self._packaged(path, packages) for path in (plan.XRDP_INI, plan.SESMAN_INI)},
@@ -112,9 +133,9 @@ class HostReader:
             x_sessions=names_in("/usr/share/xsessions"),
             wayland_sessions=names_in("/usr/share/wayland-sessions"),
             manager=os.path.basename(os.path.realpath(SESSION_MANAGER)) if os.path.exists(SESSION_MANAGER) else "",
-            sessions=find_sessions(processes),
+            sessions=find_sessions(processes, [_login(login) for login in logins]),
             running=any(process.name == MANAGER for process in processes),
-            console=self._console(),
+            console=[login["Name"] for login in logins if _is_at_a_seat(login)],
             record=record,
             managed=bool(self.replaced),
             auth_log=os.path.exists(AUTH_LOG),
@@ -159,12 +180,11 @@ class HostReader:
                 name, _bracket, fields = read(f"/proc/{pid}/stat").partition("(")[2].rpartition(")")
                 if fields:
                     uid = os.stat(f"/proc/{pid}").st_uid
-                    with contextlib.suppress(KeyError):
-                        found.append(Process(int(pid), int(fields.split()[1]), name, pwd.getpwuid(uid).pw_name))
+                    found.append(Process(int(pid), int(fields.split()[1]), name, _user(uid)))
         return found
 
-    def _console(self) -> list[str]:
-        """Return the users with a desktop at a seat of the machine."""
+    def _logins(self) -> list[dict[str, str]]:
+        """Return the sessions of logind."""
         loginctl = self.module.get_bin_path("loginctl")
         if not loginctl:
             return []
@@ -173,15 +193,11 @@ class HostReader:
         if not ids:
             return []
         # One option for each property: with several in one, loginctl 257 prints nothing.
-        wanted = [f"--property={name}" for name in ("Name", "Seat", "Type", "Class", "State")]
+        wanted = [f"--property={name}" for name in LOGIN]
         shown = [loginctl, *wanted, "show-session", *ids]
         _rc, out, _err = self.module.run_command(shown)
         blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in out.split("\n\n")]
-        return [
-            block["Name"]
-            for block in blocks
-            if block.get("Seat") and block.get("Class") == "user" and block.get("Type") in ("x11", "wayland", "mir")
-        ]
+        return [block for block in blocks if block.get("Name") and block.get("Class") == "user"]
 
     def gnome(self, backend: str) -> xrdp_gnome.Facts:
         """Read the settings and sessions of GNOME's remote login. Nothing is read where it never was the backend."""
@@ -269,6 +285,10 @@ class HostReader:
             if rc != 0:
                 return f"cannot be read by the user {self.account}: {path} (`chgrp {self.account}`, `chmod 640`, and its directories)"
         return ""
+
+    def stranger(self, unit: str) -> port_owner.Stranger:
+        """Return the check that the unit, and not another user's program, listens on a port."""
+        return port_owner.stranger_of(self.module.run_command, unit)
 
     def fingerprint(self, path: str) -> str:
         """Return the SHA-256 of the certificate in a file, empty where there is none."""

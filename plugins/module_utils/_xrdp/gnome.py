@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     problem,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import probe
 
 UNIT = "gnome-remote-desktop.service"
 DISPLAY_MANAGER = "gdm.service"
@@ -200,7 +201,7 @@ def proof_findings(params: Params, facts: Facts, answers: Answers, deployed: str
         ),
         finding(
             "xrdp.plain",
-            rated(answers.plain not in ("RDP's own security", "TLS") and answers.tls != "TLS"),
+            rated(answers.plain in (*probe.REASONS.values(), probe.CLOSED) and answers.tls != "TLS"),
             f"a client without authentication first: {answers.plain}; with TLS alone: {answers.tls}",
             "upgrade gnome-remote-desktop",
         ),

@@ -230,8 +230,15 @@ def _bool(value: bool) -> str:
 
 
 def xrdp_ini(params: Params, facts: Facts) -> str:
-    text = ini.merge(facts.packaged.get(XRDP_INI, ""), xrdp_settings(params), RELAYS)
+    packaged = facts.packaged.get(XRDP_INI, "")
+    text = ini.merge(packaged, xrdp_settings(params), [*RELAYS, *relays(packaged)])
     return _introduced(ini.merge(text, params["ini_overrides"]))
+
+
+def relays(text: str) -> list[str]:
+    """Return the session types, of any name, in which the user names the host: `ip=ask`, with or without a default."""
+    found = ini.sections(text)
+    return [name for name in found if any(value.lower().startswith("ask") for value in found[name].get("ip", []))]
 
 
 def sesman_ini(params: Params, facts: Facts, decision: Decision) -> str:

@@ -58,7 +58,7 @@ def run(module: AnsibleModule, params: dict[str, t.Any], probe: bool = False) ->
     certificate, key = plan.certificate_paths(params)
     if probe:
         in_force = {path: read(path) == content for path, content in contents.items()}
-        found += proof.findings(proof.ask(params["port"]), host.fingerprint(certificate), in_force)
+        found += proof.findings(proof.ask(params["port"], host.stranger(UNITS["xrdp"])), host.fingerprint(certificate), in_force)
     return {
         "managed": facts.managed,
         "backend": decision.backend,
@@ -103,9 +103,8 @@ def plan_gnome(
         units += xrdp_gnome.units(params, gnome)
     found = findings.gnome_findings(params, facts, decision) + xrdp_gnome.findings(params, gnome)
     if probe:
-        found += xrdp_gnome.proof_findings(
-            params, gnome, proof.ask_gnome(params["port"]), host.fingerprint(certificate)
-        )
+        answers = proof.ask_gnome(params["port"], host.stranger(UNITS["gnome"]))
+        found += xrdp_gnome.proof_findings(params, gnome, answers, host.fingerprint(certificate))
     return {
         "managed": facts.managed,
         "backend": decision.backend,

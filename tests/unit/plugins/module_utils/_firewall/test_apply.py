@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -253,3 +254,54 @@ def test_the_program_prints_its_result(loader, kernel, files, capfd):
 
 def test_a_missing_program_is_an_exit_status():
     assert load.run(["/nonexistent/nft"])[0] == load.NOT_THERE
+
+
+@pytest.mark.parametrize("error", [28, 30], ids=["full", "read-only"])
+def test_former_rules_return_on_a_disk_without_room(loader, kernel, files, monkeypatch, error):
+    files(OLD)
+    loader.load()
+    files(NEW)
+    loader.try_out(60)
+
+    def refuse(place: str, *_arguments: object) -> None:
+        raise OSError(error, os.strerror(error), place)
+
+    monkeypatch.setattr(load, "replace_file", refuse)
+    assert "in force again" in loader.undo()
+    assert kernel.rules == OLD
+
+
+def test_note_in_run_prevents_a_late_confirmation(loader, kernel, files, monkeypatch):
+    files(OLD)
+    loader.load()
+    files(NEW)
+    loader.try_out(60)
+    written = load.replace_file
+
+    def only_run(place: str, *arguments: object) -> None:
+        if "/var/lib/rigwright_firewall" in place:
+            raise OSError(28, "No space left on device", place)
+        written(place, *arguments)
+
+    monkeypatch.setattr(load, "replace_file", only_run)
+    loader.undo()
+    with pytest.raises(LoadError, match="nobody confirmed the change in time"):
+        loader.confirm()
+    assert kernel.rules == OLD
+    monkeypatch.setattr(load, "replace_file", written)
+    loader.try_out(60)
+    loader.confirm()
+    assert kernel.rules == NEW
+
+
+def test_boot_loads_on_a_disk_without_room(loader, kernel, files, monkeypatch):
+    files(OLD)
+    loader.load()
+    reboot(kernel)
+
+    def refuse(place: str, *_arguments: object) -> None:
+        raise OSError(30, "Read-only file system", place)
+
+    monkeypatch.setattr(load, "replace_file", refuse)
+    assert loader.load().startswith("loaded, but not kept")
+    assert kernel.rules == OLD

@@ -132,6 +132,7 @@ def test_a_daemon_that_requires_authentication_passes() -> None:
         ({"nla": False}, "nla"),
         ({"plain": "RDP's own security"}, "plain"),
         ({"tls": "TLS"}, "plain"),
+        ({"plain": "the user mallory listens there, and not the service"}, "plain"),
         ({"fingerprint": "EF"}, "fingerprint"),
         ({"fingerprint": ""}, "fingerprint"),
         ({"reached": True}, "reach"),

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import proof
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.probe import Answer
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.proof import (
     Answers,
@@ -72,3 +75,23 @@ def test_a_closed_connection_is_tried_five_times():
     closed = iter(["the server closes the connection"] * 5)
     assert retry(lambda: next(closed), is_answer, pause=0) == "the server closes the connection"
     assert list(closed) == []
+
+
+def test_answers_of_another_users_program_are_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof.time, "sleep", lambda _seconds: None)
+    places: list[tuple[str, int]] = []
+
+    def mallory(address: str, port: int) -> str:
+        places.append((address, port))
+        return "the user mallory listens there, and not the service"
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        answers, of_gnome = proof.ask(port, mallory), proof.ask_gnome(port, mallory)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert {*places} == {("127.0.0.1", port)}
+    found = {row["id"]: row["status"] for row in proof.findings(answers, "AB", {"/etc/xrdp/xrdp.ini": True})}
+    assert {name for name, status in found.items() if status == "pass"} == {"xrdp.settings"}
+    assert (of_gnome.nla, of_gnome.fingerprint, of_gnome.plain) == (False, "", answers.plain.text)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import Session
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessions import Process, find_sessions
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessions import Login, Process, find_sessions
 
 DEBIAN_12 = [
     Process(1, 0, "systemd", "root"),
@@ -45,3 +45,24 @@ def test_a_restart_of_sesman_loses_the_desktop():
         Process(3216, 3200, "xrdp-chansrv", "alice"),
     ]
     assert find_sessions(again) == [Session("alice"), Session("alice", lost=True)]
+
+
+def test_desktop_without_the_channel_server_is_found():
+    without = [[p for p in host if p.name != "xrdp-chansrv"] for host in (DEBIAN_12, DEBIAN_13)]
+    assert [find_sessions(host) for host in without] == [[Session("alice")]] * 2
+
+
+def test_desktop_that_only_logind_lists_is_found():
+    logins = [Login("alice", 3103, "xrdp-sesman"), Login("bob", 9, "gdm-password"), Login("carol", 7, "xrdp-sesman")]
+    assert find_sessions(DEBIAN_13[:4], logins) == [Session("alice"), Session("carol", lost=True)]
+    assert find_sessions(DEBIAN_13, logins[:2]) == [Session("alice")]
+
+
+def test_program_of_pam_during_a_login_is_no_desktop():
+    login = Process(5303, 1763, "xrdp-sesexec", "root")
+    assert find_sessions([*DEBIAN_13[:3], login, Process(5304, 5303, "unix_chkpwd", "root")]) == []
+
+
+def test_users_cannot_hold_a_desktop_by_a_name():
+    fake = [Process(70, 1, "xrdp-sesman", "mallory"), Process(71, 70, "xrdp-sesman", "mallory"), Process(72, 71, "sleep", "mallory")]
+    assert find_sessions(fake) == []

@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Name other tables of the kernel that drop what comes in: a packet has to pass the base chains of all tables. Pure.
+
+The table may be of nftables.conf, of iptables (a table ``filter`` of nftables, or of the older kernel interface), or of a VPN.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
+
+Rule = t.Mapping[str, t.Any]
+Key = tuple[str, str, str]
+
+# Hooks that a packet for this machine passes.
+HOOKS = ("ingress", "prerouting", "input")
+# What counts, logs or marks, and decides nothing. `xt` without a name is a match or target of iptables that this nft cannot show.
+PASSING = ("counter", "log", "limit", "quota", "mangle", "comment", "meter", "notrack")
+REFUSING = ("REJECT", "DROP", "TARPIT")
+# Matches that say nothing about who asks for which port: a rule with these alone is for everything that is new.
+GENERAL = ("nfproto", "l4proto", "pkttype")
+
+
+def dropping(listing: str) -> list[str]:
+    """Return the base chains of a ``nft --json list ruleset`` that drop all that no rule of theirs accepts.
+
+    :raises ValueError: it is not one.
+    """
+    chains: dict[Key, t.Mapping[str, t.Any]] = {}
+    rules: dict[Key, list[Rule]] = {}
+    for row in json.loads(listing)["nftables"]:
+        if "chain" in row:
+            chain = row["chain"]
+            chains[chain["family"], chain["table"], chain["name"]] = chain
+        elif "rule" in row:
+            rule = row["rule"]
+            rules.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(rule)
+    return [
+        f"table {' '.join(key[:2])} (chain {key[2]})"
+        for key, chain in chains.items()
+        if key[:2] != table.TABLE
+        and chain.get("hook") in HOOKS
+        and chain.get("type") == "filter"
+        and (chain.get("policy") == "drop" or _closes(key, rules, set()))
+    ]
+
+
+def _closes(key: Key, rules: t.Mapping[Key, t.Sequence[Rule]], passed: set[Key]) -> bool:
+    """Return whether a chain ends by dropping everything: by a rule without a condition, or in a chain that it goes to without one."""
+    passed.add(key)
+    for rule in rules.get(key, ()):
+        decisions = [part for part in rule.get("expr", ()) if not _is_general(part)]
+        if len(decisions) != 1:
+            continue
+        ((verb, value),) = decisions[0].items()
+        if verb in ("accept", "return"):
+            return False
+        if verb in ("drop", "reject") or (verb == "xt" and (not value or value.get("name") in REFUSING)):
+            return True
+        if verb in ("jump", "goto"):
+            goal = (*key[:2], value["target"])
+            if goal not in passed and _closes(goal, rules, passed):
+                return True
+    return False
+
+
+def _is_general(part: t.Mapping[str, t.Any]) -> bool:
+    (verb, value) = next(iter(part.items()))
+    if verb != "match":
+        return verb in PASSING
+    left = value.get("left")
+    if not isinstance(left, dict):
+        return False
+    if "meta" in left:
+        # What comes not from this interface, such as `lo`, is all the rest.
+        return left["meta"]["key"] in GENERAL or (left["meta"]["key"] in ("iif", "iifname") and value["op"] == "!=")
+    return "ct" in left and left["ct"].get("key") == "state" and "new" in json.dumps(value.get("right"))
+
+
+def old_iptables_drop(listing: str) -> bool:
+    """Return whether ``iptables-legacy --list-rules INPUT`` drops all that no rule accepts."""
+    return bool(re.search(r"^-P INPUT DROP$|^-A INPUT -j (DROP|REJECT)\b", listing, re.MULTILINE))
