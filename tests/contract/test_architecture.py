@@ -42,7 +42,8 @@ LARGE_PAYLOADS = {
     "nvidia_driver_packages": 330_000,
     "nvidia_driver_plan": 355_000,
     "nvidia_driver_verify": 330_000,
-    "xrdp_plan": 215_000,
+    "xrdp_plan": 220_000,
+    "xrdp_verify": 215_000,
 }
 # Compressed bytes of the sources of all modules of a kind, which `role_modules` takes to a host with all roles.
 ALL_ROLES = 600_000

@@ -68,7 +68,8 @@ READERS = {
     """,
     KERNEL: """
         _dataset_cache/host.py:2 _docker/gpu_toolkit_facts.py:1 _gpu/locked_clocks.py:1 _gpu/mps/apply.py:1 _gpu/mps/facts.py:5
-        _gpu/usage/terminals.py:1 _storage/facts.py:3 _system/listeners.py:3 _system/mounts.py:2 train_digits.py:1
+        _gpu/usage/terminals.py:1 _storage/facts.py:3 _system/listeners.py:3 _system/mounts.py:2
+        _system/port_owner.py:2 train_digits.py:1
     """,
     RIGHTS: """
         _backup/hooks.py:1 _backup/location.py:1 _core/writable.py:2 _dataset_cache/copies.py:1 _dataset_cache/sources.py:2
@@ -85,6 +86,7 @@ READERS = {
     "names alone, to leave caches out and to see that a path is not empty": "_backup/caches.py:1 _backup/coverage.py:1",
     "a live system, where only root logs in": "_bare_metal/apply.py:6",
     "the address of a server, not a file": "_frp/verify.py:1",
+    "a directory of frpc's own user, the content is checked and goes to frpc alone": "_frp/frpc.py:1",
 }
 
 

@@ -38,7 +38,7 @@ CONNECTIONS = {
     "_xrdp/probe.py": "its callers ask port_owner",
     "_xrdp/proof.py": "sends no packet",
 }
-CONNECTS = re.compile(r"create_connection\(|HTTPS?Connection\b|s_client|\.connect\(")
+CONNECTS = re.compile(r"create_connection\(|HTTPS?Connection\(|\"s_client\"|\.connect\(")
 
 # ---- Secrets -------------------------------------------------------------------------------------------------------------
 
@@ -204,9 +204,9 @@ def test_a_download_is_found() -> None:
 
 
 def test_who_listens_is_known_before_a_connection() -> None:
-    """Whoever connects to a service of this machine asks `port_owner` first, or is listed with the reason why not."""
+    """Code that connects to a service of this machine asks `port_owner` first, or is listed with the reason why not."""
     found = {
-        str(path.relative_to(path.parents[1])): path.read_text()
+        "/".join(path.parts[-2:]): path.read_text()
         for path in PYTHON
         if "module_utils" in path.parts and CONNECTS.search(path.read_text())
     }

@@ -199,8 +199,7 @@ def output(apply, all_targets):
             for target in all_targets
         ),
         "own passwords": [
-            target.must("sed -n 's/^FRPC_ADMIN_PASSWORD=//p' /run/frpc/admin").strip()
-            for target in all_targets
+            target.must("sed -n 's/^FRPC_ADMIN_PASSWORD=//p' /run/frpc/admin").strip() for target in all_targets
         ],
     }
     assert apply().rc == 0

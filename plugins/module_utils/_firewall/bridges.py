@@ -23,7 +23,9 @@ ENDS = ("tun", "dummy", "ifb", "veth", UNKNOWN)
 # Kinds of interfaces that a user may have named, and which lead to other machines as a card does.
 OUTWARD = ("bond", "team", "vlan", "macvlan", "ipvlan", "vxlan", "geneve", "gretap", "ip6gretap", "dsa", "batadv")
 # The names that programs give to the bridges that they make: docker, podman and its CNI, libvirt, LXC, LXD and Incus.
-PROGRAMS = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|podman[0-9]+|cni[-a-z]*[0-9]+|virbr[0-9]+|(lxc|lxd|incus)br[0-9]+")
+PROGRAMS = re.compile(
+    r"docker0|docker_gwbridge|br-[0-9a-f]{12}|podman[0-9]+|cni[-a-z]*[0-9]+|virbr[0-9]+|(lxc|lxd|incus)br[0-9]+"
+)
 
 
 def parse(listing: str) -> dict[str, Link]:

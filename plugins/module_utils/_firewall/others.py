@@ -25,6 +25,7 @@ PASSING = ("counter", "log", "limit", "quota", "mangle", "comment", "meter", "no
 REFUSING = ("REJECT", "DROP", "TARPIT")
 # Matches that say nothing about who asks for which port: a rule with these alone is for everything that is new.
 GENERAL = ("nfproto", "l4proto", "pkttype")
+INTERFACE = ("iifname", "iif")  # codespell:ignore iif
 
 
 def dropping(listing: str) -> list[str]:
@@ -74,13 +75,13 @@ def _is_general(part: t.Mapping[str, t.Any]) -> bool:
     (verb, value) = next(iter(part.items()))
     if verb != "match":
         return verb in PASSING
-    left = value.get("left")
-    if not isinstance(left, dict):
+    field = value.get("left")
+    if not isinstance(field, dict):
         return False
-    if "meta" in left:
+    if "meta" in field:
         # What comes not from this interface, such as `lo`, is all the rest.
-        return left["meta"]["key"] in GENERAL or (left["meta"]["key"] in ("iif", "iifname") and value["op"] == "!=")
-    return "ct" in left and left["ct"].get("key") == "state" and "new" in json.dumps(value.get("right"))
+        return field["meta"]["key"] in GENERAL or (field["meta"]["key"] in INTERFACE and value["op"] == "!=")
+    return "ct" in field and field["ct"].get("key") == "state" and "new" in json.dumps(value.get("right"))
 
 
 def old_iptables_drop(listing: str) -> bool:

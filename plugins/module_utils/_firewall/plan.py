@@ -19,8 +19,8 @@ Opened = dict[str, list[rules.Range]]
 class Facts:
     """Facts of the facts. ``text``: the planned rules with all included files. ``trial``: the table that they give in a network namespace
     of their own, None without nft. ``refusal``: why nft refuses them. ``in_force``: the table of the kernel. ``outside``: interfaces of
-    firewall_bridges that lead to other machines. ``unknown_bridges``: those that may. ``others``: other firewalls, and other tables that drop
-    what comes in. ``confirmed_is_current``:
+    firewall_bridges that lead to other machines. ``unknown_bridges``: those that may. ``others``: other firewalls, and other tables
+    that drop what comes in. ``confirmed_is_current``:
     whether the planned rules are the confirmed ones, which boots and declarations load."""
 
     text: str = ""

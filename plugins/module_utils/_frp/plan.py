@@ -10,8 +10,8 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run, release_run
-from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks
-from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import tunnels
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import NO_PORT, tunnels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -33,19 +33,26 @@ def plan_server(module: AnsibleModule, request: Params) -> Plan:
         "release_due": is_release_due(request, "frp_server"),
         "certificate_due": certificate_due and certificate_run.is_due(module, **wanted),
         "ca_certificate": read_ca(),
+        **server_ports.listening(server_ports.config_of(request)),
     }
 
 
 def plan_client(request: Params) -> Plan:
     """Return the plan of a client."""
-    requirements = []
+    requirements, ports = [], [request["admin_port"]]
     if request["state"] == "present":
         wanted = tunnels(request["services"], request["visitors"], request["secret_key"], request["allow_users"])
         requirements = [
             *checks.client_problems(request, wanted, request["listeners"]),
             *checks.peer_problems(wanted, request["offered"], request["server_host"], request["allow_ports"]),
         ]
-    return {"requirements": requirements, "release_due": is_release_due(request, "frp_client")}
+        ports += [visitor["bindPort"] for visitor in wanted["visitors"] if visitor["bindPort"] != NO_PORT]
+    return {
+        "requirements": requirements,
+        "release_due": is_release_due(request, "frp_client"),
+        # Other users cannot take a port below 1024 while frpc does not run.
+        "privileged": min(ports) < 1024,
+    }
 
 
 def is_release_due(request: Params, user: str) -> bool:

@@ -65,7 +65,7 @@ def ports(config: Config) -> list[Port]:
 
 
 def listening(config: Config) -> dict[str, t.Any]:
-    """Return whether frps needs the capability to bind ports below 1024, and what a firewall has to open for its clients."""
+    """Return whether frps needs the capability to bind ports below 1024, and what the role firewall has to open for its clients."""
     own = ports(config)
     requested = _requested(config)
     public = [] if LOOPBACK.match(config.get("proxyBindAddr") or config.get("bindAddr") or "") else requested

@@ -25,8 +25,6 @@ OWN_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - looked up,
 ADDRESS = re.compile(r"^[0-9.]+$|:")
 TIMEOUT = 10
 SERVER_UNIT = "frps.service"
-# Below it, only root and who root lets bind a port.
-UNPRIVILEGED = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 # The status of a server that does not answer.
 NO_ANSWER = -1
 
@@ -109,13 +107,17 @@ def client_findings(run: Run, request: Params) -> list[Finding]:
         request["admin_port"],
         port_owner.stranger_of(run, frpc.UNIT),
         [proxy["name"] for proxy in wanted["proxies"]],
-        {visitor["name"]: f"{visitor['bindAddr']}:{visitor['bindPort']}" for visitor in wanted["visitors"] if is_tried(visitor)},
+        {
+            visitor["name"]: f"{visitor['bindAddr']}:{visitor['bindPort']}"
+            for visitor in wanted["visitors"]
+            if is_tried(visitor)
+        },
     )
     return [
         services_finding(request, report),
         visitors_finding(report, [visitor["name"] for visitor in wanted["visitors"] if not is_tried(visitor)]),
         secrets_finding(request),
-        admin_port_finding(request["admin_port"]),
+        admin_port_finding(request["admin_port"], port_owner.first_open_port()),
         sandboxing.check(run, "frp_client", [frpc.UNIT]),
     ]
 
@@ -125,10 +127,8 @@ def is_tried(visitor: Params) -> bool:
     return visitor["type"] != "sudp" and visitor["bindPort"] != NO_PORT
 
 
-def admin_port_finding(port: int, setting: str = UNPRIVILEGED) -> Finding:
-    """Name a port that any user may take while frpc does not run."""
-    with open(setting, encoding="ascii") as file:
-        first = int(file.read())
+def admin_port_finding(port: int, first: int) -> Finding:
+    """Name a port that any user may take while frpc does not run: from *first* on."""
     return finding(
         "frp_client.admin_port",
         "pass" if port < first else "warn",

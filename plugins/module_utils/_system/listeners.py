@@ -109,7 +109,9 @@ def _holders(proc: str, inodes: set[int]) -> dict[int, int]:
 def read_sockets(proc: str = "/proc") -> set[Socket]:
     """Return the sockets that wait for peers."""
     return {
-        socket for table, protocol in PROTOCOLS.items() for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))
+        socket
+        for table, protocol in PROTOCOLS.items()
+        for socket in parse_table(protocol, _read(f"{proc}/net/{table}"))
     }
 
 

@@ -39,6 +39,12 @@ def uids_of(run: Run, unit: str, proc: str = "/proc") -> set[int]:
     return {0}
 
 
+def first_open_port(proc: str = "/proc") -> int:
+    """Return the first port that any user can bind; the lower ones need a capability."""
+    with open(f"{proc}/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
+        return int(file.read())
+
+
 def stranger(address: str, port: int, uids: t.Collection[int], proc: str = "/proc") -> str:
     """Return why what listens for TCP at an address and a port is not run by one of these users."""
     meant = {entry[4][0] for entry in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)}

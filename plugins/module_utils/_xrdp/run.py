@@ -58,7 +58,9 @@ def run(module: AnsibleModule, params: dict[str, t.Any], probe: bool = False) ->
     certificate, key = plan.certificate_paths(params)
     if probe:
         in_force = {path: read(path) == content for path, content in contents.items()}
-        found += proof.findings(proof.ask(params["port"], host.stranger(UNITS["xrdp"])), host.fingerprint(certificate), in_force)
+        found += proof.findings(
+            proof.ask(params["port"], host.stranger(UNITS["xrdp"])), host.fingerprint(certificate), in_force
+        )
     return {
         "managed": facts.managed,
         "backend": decision.backend,

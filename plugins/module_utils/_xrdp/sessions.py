@@ -4,9 +4,9 @@
 
 """Find the desktops under xrdp and their users, from the processes of a host and what logind lists. Pure.
 
-A process of root holds each desktop: a child of xrdp-sesman with the same name (0.9), or xrdp-sesexec (0.10). What runs in the desktop are its
-children; any of them may have crashed, xrdp-chansrv above all. A restarted xrdp-sesman does not know the desktops of the former one: they
-keep running, and a login starts another one.
+A process of root holds each desktop: a child of xrdp-sesman with the same name (0.9), or xrdp-sesexec (0.10). What runs in the desktop
+are its children; any of them may have crashed, xrdp-chansrv above all. A restarted xrdp-sesman does not know the desktops of the former
+one: they keep running, and a login starts another one.
 """
 
 from __future__ import annotations

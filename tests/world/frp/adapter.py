@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports, tunnels
 
-ROLES = Path(checks.__file__).parents[3] / "roles"
 SERVER: dict[str, Any] = {
     "token": "t" * 32,
     "tls_subject_alt_names": ["gateway.example.org"],
@@ -44,13 +40,7 @@ REFUSALS = (Refused,)
 def server(**options: Any) -> dict[str, Any]:
     """Return whether frps may bind ports below 1024, and which ports are opened to its networks."""
     _refuse(checks.server_problems({**SERVER, **options}, []))
-    loader = DataLoader()
-    variables: dict[str, Any] = {}
-    for file in ("defaults", "vars"):
-        variables |= loader.load_from_file(str(ROLES / "frp_server" / file / "main.yml"), trusted_as_template=True)
-    variables |= {f"frp_server_{name}": value for name, value in options.items()}
-    templar = Templar(loader=loader, variables=variables)
-    found = server_ports.listening(templar.template(variables["__frp_server_toml"]))
+    found = server_ports.listening(server_ports.config_of({**SERVER, **options}))
     opened = [f"{row['protocol']} {port}" for row in found["opened"] for port in row["port"]]
     return {"privileged": found["privileged"], "opened": sorted(opened)}
 

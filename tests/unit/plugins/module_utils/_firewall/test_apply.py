@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -278,7 +279,7 @@ def test_note_in_run_prevents_a_late_confirmation(loader, kernel, files, monkeyp
     loader.try_out(60)
     written = load.replace_file
 
-    def only_run(place: str, *arguments: object) -> None:
+    def only_run(place: str, *arguments: Any) -> None:
         if "/var/lib/rigwright_firewall" in place:
             raise OSError(28, "No space left on device", place)
         written(place, *arguments)

@@ -104,7 +104,9 @@ def test_port_of_the_dashboard_counts_only_with_a_password() -> None:
         ({"visitors": [visit("a", "ssh", -2)]}, ["frp_client_visitors is not a TCP port: -2"]),
         (
             {"services": [{"name": "web", "local_port": 80, "remote_port": 6000, "secret_key": "t" * 16}]},
-            ["frp_client_services has secret_key for web, which everyone who reaches the server would reach without it"],
+            [
+                "frp_client_services has secret_key for web, which everyone who reaches the server would reach without it"
+            ],
         ),
         (
             {"services": [{"name": "ssh"}, {"name": "ssh", "local_port": 2222}]},

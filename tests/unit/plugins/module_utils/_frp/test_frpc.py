@@ -191,10 +191,10 @@ def test_visitor_that_starts_later_is_reached(frpc, service):
 def test_port_of_another_user_gets_no_password(frpc, service):
     answered: list[socket.socket] = []
     place = service(answered.append)
-    asked: list[tuple[str, int]] = []
+    places: list[tuple[str, int]] = []
 
     def mallory(address: str, port: int) -> str:
-        asked.append((address, port))
+        places.append((address, port))
         return "the user mallory listens there, and not the service"
 
     port = frpc({"stcp": [proxy("ssh")]})
@@ -202,7 +202,7 @@ def test_port_of_another_user_gets_no_password(frpc, service):
     assert result.error == f"frpc does not answer on port {port}: the user mallory listens there, and not the service"
     assert result.proxies == {"ssh": "not started"}
     assert result.visitors == {"tower-ssh": "the user mallory listens there, and not the service"}
-    assert {*asked} == {("127.0.0.1", port), ("127.0.0.1", int(place.rpartition(":")[2]))}
+    assert {*places} == {("127.0.0.1", port), ("127.0.0.1", int(place.rpartition(":")[2]))}
     assert answered == []
 
 

@@ -65,3 +65,9 @@ def test_users_of_a_unit_are_root_and_its_own(tmp_path: Path, pid: str, uids: se
         return 0, pid, ""
 
     assert port_owner.uids_of(run, "frps.service", str(tmp_path)) == uids
+
+
+def test_first_port_of_any_user_is_read(tmp_path: Path) -> None:
+    (tmp_path / "sys/net/ipv4").mkdir(parents=True)
+    (tmp_path / "sys/net/ipv4/ip_unprivileged_port_start").write_text("1024\n")
+    assert port_owner.first_open_port(str(tmp_path)) == 1024

@@ -64,5 +64,9 @@ def test_program_of_pam_during_a_login_is_no_desktop():
 
 
 def test_users_cannot_hold_a_desktop_by_a_name():
-    fake = [Process(70, 1, "xrdp-sesman", "mallory"), Process(71, 70, "xrdp-sesman", "mallory"), Process(72, 71, "sleep", "mallory")]
+    fake = [
+        Process(70, 1, "xrdp-sesman", "mallory"),
+        Process(71, 70, "xrdp-sesman", "mallory"),
+        Process(72, 71, "sleep", "mallory"),
+    ]
     assert find_sessions(fake) == []
