@@ -4,21 +4,24 @@
 
 """The comparison of a check with the last one. Pure.
 
-A counter alone says little: its errors may be a year old. An Xid stays in the log after its GPU was reset, or its program has ended.
+A counter alone says little: its errors may be a year old. An Xid stays in the log after its GPU was reset, or its program has ended. And
+it leaves the log, which rotates, while its GPU still needs the reset: so the state has every Xid that is not over yet.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.counters import NVLINK5_FIELDS
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import shape
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import shape, sxid_log
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
 
 State = dict[str, t.Any]
+Message = t.TypeVar("Message", log.Xid, sxid_log.Sxid)
 Card = t.Mapping[str, t.Any]
 
 VERSION = 1
@@ -38,6 +41,8 @@ _COUNTERS = {
     **{f"nvlink_{name}": ("counters", "nvlink_5", name) for name in NVLINK5_FIELDS},
 }
 _LIMIT = 8 << 20
+# Seconds between the times of one message in the journal and in dmesg.
+_SAME_S = 5.0
 _SLOWDOWNS = ("hw_thermal_ns", "power_brake_ns")
 
 
@@ -69,9 +74,52 @@ def at_this_clock(state: State, boot: str, now: float, booted: float) -> State:
     def moment(time: float | None) -> float | None:
         return None if time is None or time + moved > now else time + moved
 
-    gpus = {key: {**row, "recovered_at": moment(row["recovered_at"])} for key, row in state["gpus"].items()}
+    def moments(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+        return [{**row, "time": moment(row["time"])} for row in rows]
+
+    gpus = {
+        key: {**row, "recovered_at": moment(row["recovered_at"]), "xids": moments(row.get("xids", []))}
+        for key, row in state["gpus"].items()
+    }
     read_at = moment(state.get("read_at", state["time"]))
-    return {**state, "time": state["time"] + moved, "read_at": read_at, "gpus": gpus}
+    sxids = moments(state.get("sxids", []))
+    return {**state, "time": state["time"] + moved, "read_at": read_at, "gpus": gpus, "sxids": sxids}
+
+
+def lasts(message: Message) -> bool:
+    """Return whether a message counts until something repairs its device or ends its program."""
+    verdict = log.verdict_of(message) if isinstance(message, log.Xid) else message.verdict
+    return health.rank(verdict) >= health.rank(data.RESTART_APP)
+
+
+def with_kept(kept: t.Iterable[Message], messages: t.Sequence[Message]) -> list[Message]:
+    """Return the messages of the log, after those of earlier checks of this boot that it no longer has."""
+    return [old for old in kept if not any(_is_same(old, new) for new in messages)] + list(messages)
+
+
+def _is_same(old: t.Any, new: t.Any) -> bool:
+    near = old.time is None or new.time is None or abs(old.time - new.time) < _SAME_S
+    return near and _without_time(old) == _without_time(new)
+
+
+def _without_time(message: t.Any) -> dict[str, t.Any]:
+    return {name: value for name, value in dataclasses.asdict(message).items() if name not in ("time", "stamped")}
+
+
+def from_rows(kind: type[Message], rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[Message]:
+    """Return the messages that a state keeps. Keys of later versions are left alone."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return [kind(**{name: value for name, value in row.items() if name in names}) for row in rows]
+
+
+def as_rows(messages: t.Iterable[Message]) -> list[dict[str, t.Any]]:
+    """Return what the state keeps of messages that count: the last of those that differ in nothing but time and text."""
+    last = {
+        tuple(value for name, value in _without_time(message).items() if name != "text"): message
+        for message in messages
+        if lasts(message)
+    }
+    return [dataclasses.asdict(message) for message in last.values()]
 
 
 def counters_of(card: Card) -> dict[str, float | None]:

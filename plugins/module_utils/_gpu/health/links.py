@@ -29,13 +29,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.
 # first generation has 2.5 / 1000 errors a second (DCGM, GetExpectedPcieReplayRate).
 _GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 _UNKNOWN_LINK = 8.0
-# Boards on which every NVLink of the GPU is wired. A PCIe card has a bridge, or no links.
+# Boards on which every NVLink of the GPU is wired. A PCIe card has a bridge, or no links. Such a GPU alone is on an adapter for a slot,
+# or in a virtual machine without its board (l4rz/running-nvidia-sxm-gpus-in-consumer-pcs#2): nothing is at the other end.
 _WIRED = re.compile(r"SXM|HBM3$|^NVIDIA (H20|H200|B200|B300)$")
 # The fabric manager begins at boot and is done within minutes.
 _FABRIC_S = 600
 _STEP_SLOT = "check slot and riser, and the BIOS's setting for them"
 _STEP_LINKS = (
-    "end what uses the GPUs and reset them; if links stay down, power the host off and check bridge, board or NVSwitch"
+    "end what uses the GPUs and reset them; if links stay down, power the host off and check bridge, board or NVSwitch;"
+    " where nothing is at their other end, ignore `nvlinks_down` (gpu_health_ignore)"
 )
 _STEP_FABRIC = (
     "check `systemctl status nvidia-fabricmanager`: it has to run, in the driver's version; start it with no GPU in use, or reboot. "
@@ -97,16 +99,17 @@ def replay_limit(card: Signs) -> int:
     return math.ceil(rate / 1000 * 60 * lanes)
 
 
-def expected_links(card: Signs, sisters: t.Iterable[Signs]) -> int | None:
+def expected_links(card: Signs, sisters: t.Sequence[Signs]) -> int | None:
     """Return the number of NVLinks of a card that have to be active; None where it is not known.
 
-    :param sisters: the cards of the host.
+    :param sisters: the cards of the host, this one included.
     """
     count, active = at(card, "nvlink", "count"), at(card, "nvlink", "active")
     # NVML reports the links of a GPU with MIG as down (DCGM, MonitorNVLinkStatus).
     if not count or at(card, "modes", "mig", "current"):
         return None
-    if card.get("fabric") or _WIRED.search(card.get("name") or ""):
+    peers = sum(bool(at(sister, "nvlink", "count")) for sister in sisters) > 1
+    if card.get("fabric") or (_WIRED.search(card.get("name") or "") and (peers or active)):
         return int(count)
     # A card without a bridge has no active link.
     return (

@@ -148,7 +148,7 @@ def metrics(result: Facts) -> str:
     """Return metrics in Prometheus' text format. A value that a card does not have has no line: 0 would be a value."""
     gpus = [(_labels(gpu), gpu) for gpu in result["gpus"]]
     lines = [
-        *_metric("gpu_health_look_timestamp_seconds", "gauge", "Time of the last check.", [("", result["time"])]),
+        *_metric("gpu_health_last_check_timestamp_seconds", "gauge", "Time of the last check.", [("", result["time"])]),
         *_metric(
             "gpu_health_unread", "gauge", "Number of things that could not be read.", [("", len(result["unread"]))]
         ),

@@ -51,6 +51,11 @@ def check(
         last = {}
     before = history.at_this_clock(last, boot, host.now, booted)
     kernel_log = facts.read_log(host, unread, booted)
+    if boot and before.get("boot") == boot:
+        kernel_log.unsupported |= set(before.get("unsupported", []))
+        kernel_log.sxids = history.with_kept(
+            history.from_rows(sxid_log.Sxid, before.get("sxids", [])), kernel_log.sxids
+        )
     earliest = None if window is None else host.now - window
     xids = log.since(kernel_log.xids, earliest)
     found = cards.read(host.tree, host.nvml, unread)
@@ -70,12 +75,13 @@ def check(
         found,
         {"problem": found.problem, "limits": limits, "ignored": request.ignored},
         facts.uptime_s(host.tree),
+        earliest,
     )
     gpus, states = [], {}
     for card in found.cards:
         address = log.normal_address(card["pci_address"] or "")
-        own = [[xid for xid in some if xid.pci_address == address] for some in (xids, kernel_log.xids)]
-        gpu, state = _judge(context, card, remembered.get(cards.key_of(card), {}), *own)
+        own = [xid for xid in kernel_log.xids if xid.pci_address == address]
+        gpu, state = _judge(context, card, remembered.get(cards.key_of(card), {}), own)
         gpus.append(gpu)
         states[cards.key_of(card)] = state
         unread += [
@@ -98,7 +104,8 @@ def check(
         "since": last.get("time"),
     }
     clocks = {"time": host.now, "read_at": read_at, "boot": boot, "booted": booted}
-    return result, {"version": history.VERSION, **clocks, "gpus": states}
+    of_log = {"sxids": history.as_rows(kernel_log.sxids), "unsupported": sorted(kernel_log.unsupported)}
+    return result, {"version": history.VERSION, **clocks, **of_log, "gpus": states}
 
 
 class _Context(t.NamedTuple):
@@ -113,15 +120,14 @@ class _Context(t.NamedTuple):
     found: cards.Found
     of_host: Facts
     uptime_s: float | None
+    earliest: float | None
 
 
-def _judge(
-    context: _Context, card: Facts, then: Facts, xids: list[log.Xid], all_xids: list[log.Xid]
-) -> tuple[Facts, Facts]:
+def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid]) -> tuple[Facts, Facts]:
     """Judge one GPU; return its row of the result, and the state that the next check needs.
 
     :param then: its state after the last check.
-    :param xids: its Xids within the window; *all_xids* are those of the boot.
+    :param all_xids: its Xids in the log of this boot.
     """
     now, boot = context.now, context.boot
     if then and then["uuid"] and card["uuid"] not in (None, then["uuid"]):
@@ -136,10 +142,12 @@ def _judge(
     events = windows.events_with(then.get("events", {}), all_xids, boot, now)
     pages, samples = windows.double_bit_pages(card), then.get("pages", [])
     if context.boot_before != boot:
-        # A recovery action ends with its boot, and says nothing of the Xids of this boot.
-        then = {**then, "recovery_action": None, "recovered_at": None} if then else {}
-    recovered = history.recovered_at(then, card, xids, context.read_before)
-    open_ones, over = history.split(xids, recovered, context.alive, card.get("processes"))
+        # A recovery action ends with its boot, and says nothing of the Xids of this boot. Nor do those of the last.
+        then = {**then, "recovery_action": None, "recovered_at": None, "xids": []} if then else {}
+    whole = history.with_kept(history.from_rows(log.Xid, then.get("xids", []) if boot else []), all_xids)
+    recovered = history.recovered_at(then, card, whole, context.read_before)
+    lasting, _over = history.split(whole, recovered, context.alive, card.get("processes"))
+    open_ones, over = history.split(log.since(whole, context.earliest), recovered, context.alive, card.get("processes"))
     boots = history.boots_with(then, open_ones, boot, now)
     since = history.compare(then, card, context.seconds)
     judged = {
@@ -170,6 +178,7 @@ def _judge(
         absent_in=away,
         events=events,
         pages=windows.sampled(samples, pages, now),
+        xids=history.as_rows(lasting),
     )
     return row, state
 

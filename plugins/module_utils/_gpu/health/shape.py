@@ -60,6 +60,18 @@ def object_of(needed: t.Mapping[str, Check], other: t.Mapping[str, Check]) -> Ch
     )
 
 
+_XID = object_of(
+    {"code": is_whole, "pci_address": is_text, "time": or_null(is_number), "pid": or_null(is_whole)},
+    {
+        "process": or_null(is_text),
+        "gpu_instance": or_null(is_whole),
+        "text": is_text,
+        "stamped": or_null(is_number),
+    },
+)
+_SXID = object_of(
+    {"code": is_whole, "switch": is_text, "pci_address": is_text, "time": or_null(is_number)}, {"text": is_text}
+)
 _GPU = object_of(
     {
         "uuid": or_null(is_text),
@@ -76,8 +88,10 @@ _GPU = object_of(
         # Code, time, process and place of an Xid.
         "events": map_of(rows_of(row_of(is_whole, is_number, or_null(is_whole), is_text))),
         "pages": rows_of(row_of(is_number, is_number)),
+        "xids": rows_of(_XID),
     },
 )
 is_state = object_of(
-    {"time": is_number, "boot": is_text, "gpus": map_of(_GPU)}, {"booted": is_number, "read_at": is_number}
+    {"time": is_number, "boot": is_text, "gpus": map_of(_GPU)},
+    {"booted": is_number, "read_at": is_number, "sxids": rows_of(_SXID), "unsupported": rows_of(is_text)},
 )

@@ -48,7 +48,22 @@ def linked(name: str, active: int, count: int = 12, **signs: Any) -> dict[str, A
     ],
 )
 def test_wired_board_expects_all_links(name: str, expected: int | None) -> None:
-    assert links.expected_links(linked(name, active=0), []) == expected
+    down = linked(name, active=0)
+    assert links.expected_links(down, [down, linked(name, active=0)]) == expected
+
+
+@pytest.mark.parametrize("others", [[], [card(nvlink=None)]])
+def test_wired_gpu_without_a_peer_expects_no_link(others: list[dict[str, Any]]) -> None:
+    """On an adapter for a PCIe slot, or alone in a virtual machine, nothing is at the other end."""
+    alone = linked("Tesla V100-SXM2-16GB", active=0, count=6)
+    assert links.expected_links(alone, [alone, *others]) is None
+    part = linked("Tesla V100-SXM2-16GB", active=4, count=6)
+    assert links.expected_links(part, [part, *others]) == 6
+
+
+def test_links_down_name_how_to_ignore_them() -> None:
+    (row,) = links._nvlinks(card(expected_nvlinks=6, nvlink={"count": 6, "active": 0, "links": []}))
+    assert "gpu_health_ignore" in row.next_step
 
 
 def test_gpu_with_a_fabric_expects_all_links_without_mig() -> None:

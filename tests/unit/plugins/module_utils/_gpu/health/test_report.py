@@ -143,7 +143,7 @@ def test_metrics_have_verdict_reasons_and_counters() -> None:
     assert found[f'rigwright_gpu_health_xids{{{labels},xid="109"}}'] == "1"
     assert found[f"rigwright_gpu_pcie_replays_total{{{labels}}}"] == "7"
     assert found[f"rigwright_gpu_power_watts{{{labels}}}"] == "75.5"
-    assert found["rigwright_gpu_health_look_timestamp_seconds"] == "1000.5"
+    assert found["rigwright_gpu_health_last_check_timestamp_seconds"] == "1000.5"
 
 
 def test_missing_value_has_no_line_in_metrics() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import cards
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as verdict_of_health
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NvmlError
 
 from tests.unit.support.gpu.cards import ADDRESS, UUID, card
@@ -309,6 +311,73 @@ def test_xid_that_the_check_itself_caused_is_over_after_a_reset(machine: Machine
     _verdict, kept = asks(machine, "reset", took=50)
     machine.log(xid(119, time=NOW + 45))
     assert asks(machine, "none", NOW + 600, kept=kept)[0] == "PASS"
+
+
+# --- The log rotates ---
+
+LASTING = sorted(
+    row.code for row in data.XIDS if verdict_of_health.rank(row.verdict) > verdict_of_health.rank("MONITOR")
+)
+
+
+@pytest.mark.parametrize("code", LASTING)
+def test_verdict_stays_when_the_log_has_lost_its_xid(machine: Machine, code: int) -> None:
+    machine.write("/proc/7/comm", "train\n")
+    machine.cards = [card(processes=[{"pid": 7}])]
+    machine.log(xid(code, "pid=7, name=train, text", time=NOW - 60))
+    first, state = machine.check()
+    for number in (1, 2):
+        machine.log(entry("NVRM: another message", time=NOW))
+        again, state = machine.check(NOW + 600 * number, kept=json.dumps(state))
+        assert (again["verdict"], whats(again["gpus"][0])) == (first["verdict"], whats(first["gpus"][0]))
+    # The boot repairs it.
+    machine.write("/proc/sys/kernel/random/boot_id", "boot-two\n")
+    assert machine.check(NOW + 1800, 60, kept=json.dumps(state))[0]["verdict"] == "PASS"
+
+
+def test_lost_xid_is_over_after_a_reset_or_with_its_program(machine: Machine) -> None:
+    machine.log(xid(119, time=NOW - 60))
+    _verdict, kept = asks(machine, "reset")
+    machine.log()
+    assert asks(machine, "reset", NOW + 600, kept=kept)[0] == "RESET_GPU"
+    assert asks(machine, "none", NOW + 600, kept=kept)[0] == "PASS"
+
+
+def test_kept_xid_counts_once_and_within_its_window(machine: Machine) -> None:
+    machine.log(xid(119, time=NOW - 60))
+    _result, state = machine.check()
+    machine.log(xid(119, time=NOW - 58))
+    again, state = machine.check(NOW + 600, kept=json.dumps(state))
+    assert len(again["gpus"][0]["xids"]) == 1
+    machine.log()
+    result, state = machine.check(NOW + 1200, window=300, kept=json.dumps(state))
+    assert result["verdict"] == "PASS"
+    assert machine.check(NOW + 1800, kept=json.dumps(state))[0]["verdict"] == "RESET_GPU"
+
+
+def test_kept_xid_is_not_of_the_next_card_in_the_slot(machine: Machine) -> None:
+    machine.log(xid(48, time=NOW - 60))
+    _result, state = machine.check()
+    machine.log()
+    machine.cards = [card(uuid="GPU-new")]
+    assert machine.check(NOW + 600, kept=json.dumps(state))[0]["verdict"] == "PASS"
+
+
+def test_state_of_an_earlier_version_has_no_kept_xids(machine: Machine) -> None:
+    _result, state = machine.check()
+    for row in (state, *state["gpus"].values()):
+        for name in ("xids", "sxids", "unsupported"):
+            row.pop(name, None)
+    result, _state = machine.check(NOW + 600, kept=json.dumps(state))
+    assert (result["verdict"], result["unread"]) == ("PASS", [])
+
+
+def test_sxid_stays_when_the_log_has_lost_it(machine: Machine) -> None:
+    machine.log(entry("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"))
+    first, state = machine.check()
+    machine.log()
+    again, _state = machine.check(NOW + 600, kept=json.dumps(state))
+    assert (again["verdict"], again["nvswitches"]) == (first["verdict"], first["nvswitches"])
 
 
 # --- The clock is set ---
