@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: backup_secret_files
 short_description: The files with the secrets of backups
-version_added: 0.3.0
+version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Turns the repositories and jobs of the role P(rigwright.workstation.backup#role) into files that only root can read, with

@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.backup#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Runs C(rigwright-backup status --probe), which opens the repositories, and rates the sandboxing of the units.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

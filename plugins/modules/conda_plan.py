@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.conda#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.plan). Changes nothing.
   - Compares the environments with the request file by file. What has to be solved is due, and is not solved here.
-version_added: 0.3.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -14,7 +14,7 @@ description:
     M(rigwright.workstation.verify). Changes nothing.
   - Runs a container that publishes a port and is removed again, asks dockerd about its options, and tries to use it as a user without
     rights.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.firewall#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Asks C(nft) for the table in force and compares it with the files and the request.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -19,7 +19,7 @@ description:
   - Some services speak first (SSH). If a service has sent nothing for two seconds, the module tries HTTP, RDP and SMB on further
     connections.
   - If a check fails, the module searches the journal of the unit for the reason.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

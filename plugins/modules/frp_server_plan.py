@@ -12,7 +12,7 @@ short_description: Plan a frp server (internal to the role frp_server)
 description:
   - Internal to the role P(rigwright.workstation.frp_server#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.plan). Changes nothing.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

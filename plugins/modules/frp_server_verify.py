@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.frp_server#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Opens a TLS connection as a client would, and asks the dashboard with the password and with a wrong one.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.gpu_health#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Reads the report and the textfile as nobody, and returns the findings of the last check.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

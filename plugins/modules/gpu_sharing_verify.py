@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.gpu_sharing#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Asks the driver and the daemons of MPS for modes, instances and limits, and compares them, and what boots restore, with the request.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.gpu_usage#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Reads the snapshot with C(gpu-who) and the metrics as nobody, and returns findings on them and on the units.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

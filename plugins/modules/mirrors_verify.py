@@ -14,7 +14,7 @@ description:
     M(rigwright.workstation.verify).
   - Asks each apt mirror for its state, updates apt's lists from the mirrors, reads the index of pip, and asks for a page of each
     other service. Changes nothing but apt's lists.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

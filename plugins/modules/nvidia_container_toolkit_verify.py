@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.nvidia_container_toolkit#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Runs containers that request one GPU, all GPUs, and none, from an image of the host's own programs, which is removed again.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

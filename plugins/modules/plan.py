@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: plan
 short_description: Plan the calling role on the host, and refuse a request that cannot be met
-version_added: 0.2.0
+version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Takes the variables of the calling role that its C(meta/argument_specs.yml) declares, validates and converts them, and fills defaults.

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: prepare
 short_description: Refuse misspelled variables and unsupported hosts, and gather the facts that roles need
-version_added: 0.2.0
+version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Each role begins with it. The first time for a host in a run it starts M(rigwright.workstation.host_facts), later nothing.

@@ -12,7 +12,7 @@ short_description: Run internal modules of several roles in one module run (inte
 description:
   - Called by M(rigwright.workstation.plan) and M(rigwright.workstation.verify) with O(ignore:roles). Changes nothing.
   - Each module runs in a process of its own, one after the other. Python, and what they share, is loaded once.
-version_added: 0.3.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

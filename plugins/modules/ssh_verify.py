@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.ssh#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing except for C(/run/sshd), as M(rigwright.workstation.ssh_plan) does.
   - Checks the configuration in force and the banner of each port, and asks sshd by C(ssh) which methods it offers.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

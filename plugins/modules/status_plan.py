@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.status#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.plan). Changes nothing.
   - Returns what prevents the displays, such as a console that the host does not have, and the login that gets its console back.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

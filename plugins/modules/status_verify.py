@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.status#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Starts the program as nobody, reads the snapshot of the GPUs as it does, and checks the age of the page and of the line at login.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.storage#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.plan). Changes nothing.
   - Returns what M(rigwright.workstation.storage_disks) would do, and the problems of the request.
-version_added: 0.3.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -14,7 +14,7 @@ description:
     M(rigwright.workstation.verify). Changes nothing.
   - Compares disks, mounts and directories with the request, as M(rigwright.workstation.storage_disks) does with V(planned), and then checks
     fstab, timers, logins and the dataset cache.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: verify
 short_description: Verify the calling role, or several, on the host by real clients, and record the findings
-version_added: 0.2.0
+version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Takes the variables of the calling role as M(rigwright.workstation.plan) does, and C(__<role>_verify_context) or else

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: write_report
 short_description: Write reports of runs as an HTML page and as JUnit XML
-version_added: 0.2.0
+version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 description:
   - Reads reports that the callback P(rigwright.workstation.report#callback) wrote.

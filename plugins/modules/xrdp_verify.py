@@ -13,7 +13,7 @@ description:
   - Internal to the role P(rigwright.workstation.xrdp#role), whose argument spec describes the request. Called by
     M(rigwright.workstation.verify). Changes nothing.
   - Probes the server, as a client before the login, for its protocols and its certificate.
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
 extends_documentation_fragment:

@@ -123,3 +123,34 @@ def test_matrix_is_read_from_a_table():
         "| system | |\n|---|---|\n| Debian 12 (bookworm) | run in the sandbox |\n| Ubuntu 24.04 | by data, not run |\n"
     )
     assert matrix_of(readme) == {("Debian", "12", True), ("Ubuntu", "24.04", False)}
+
+
+def test_changelog_fragments_announce_no_internal_module():
+    internal = {
+        path.stem
+        for path in (CHECKOUT / "plugins/modules").glob("*.py")
+        if re.search(r"^short_description:.*\(internal", path.read_text(), re.MULTILINE)
+    }
+    assert "samba_plan" in internal
+    announced = {
+        name.strip()
+        for path in CHECKOUT.glob("changelogs/fragments/*.yml")
+        for entries in yaml.safe_load(path.read_text()).values()
+        for entry in entries
+        for name in entry.partition(" - ")[0].split(",")
+    }
+    assert announced & internal == set()
+
+
+def test_nothing_was_added_after_the_version_that_comes():
+    coming = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["version"].partition("-")[0]
+    added = {
+        found
+        for path in [*CHECKOUT.glob("plugins/**/*.py"), *CHECKOUT.glob("roles/**/*.yml")]
+        for found in re.findall(r"version_added: ?\"?([0-9.]+)", path.read_text())
+    }
+    assert {version for version in added if parsed(version) > parsed(coming)} == set()
+
+
+def parsed(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
