@@ -38,4 +38,4 @@ def matching(spec: str, builds: Sequence[Sequence[str]]) -> list[str]:
 
 
 def record(name: str, version: str, build: str) -> Any:
-    return rattler.PackageRecord(name, version, build, 0, "linux-64")
+    return rattler.PackageRecord(name, version, rattler.BuildString(build), 0, "linux-64")

@@ -64,7 +64,7 @@ def host(version: str, **fields: Any) -> Host:
 def info_of(info: Mapping[str, Any]) -> Daemon:
     """Read what a running docker answers."""
     answer = {"Containers": 0, "Images": 0, "DockerRootDir": "/var/lib/docker", **info}
-    with mock.patch.object(facts, "ask", lambda _path: answer), mock.patch.object(facts, "running_containers", list):
+    with mock.patch.multiple(facts, ask=lambda _path: answer, running_containers=list):
         return facts.read_daemon(0.0, ["/var/lib/docker"])
 
 
