@@ -68,6 +68,11 @@ waiting:
   returned: success
   type: dict
   sample: {bob: [train]}
+failed_users:
+  description: The users whose docker could not be set up or removed, with the reason. The others are not concerned.
+  returned: success
+  type: dict
+  sample: {carol: the user's service manager does not answer}
 """
 
 import json
@@ -77,6 +82,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip, shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless, rootless_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.rootless_facts import (
     RECORD,
@@ -93,6 +99,16 @@ def write_record(tree: Tree, record: rootless.Record) -> None:
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
     replace_file(path, json.dumps(record, indent=1, sort_keys=True))
+
+
+def run_all(module: HostModule, commands: list[list[str]]) -> str:
+    """Run the commands for a user up to the first that fails, and return its error."""
+    for command in commands:
+        rc, out, err = module.run_command(command)
+        if rc != 0:
+            lines = (err.strip() or out.strip()).splitlines()
+            return clip(shown(lines[-1] if lines else f"{command[0]} ended with {rc}"), 200)
+    return ""
 
 
 def main() -> None:
@@ -127,14 +143,18 @@ def run(module: HostModule) -> None:
         planned = {**record, **plan.record}
         if planned != record:
             write_record(tree, planned)
-        for command in plan.commands:
-            module.run_command(command, check_rc=True)
+        for name, commands in plan.steps.items():
+            message = run_all(module, commands)
+            if message:
+                plan.failed[name] = message
+                plan.record[name] = planned[name]
         if plan.record != record:
             write_record(tree, plan.record)
     module.exit_json(
         changed=bool(plan.changes),
         changes=plan.changes,
         waiting=plan.waiting,
+        failed_users=plan.failed,
         diff={"before": "", "after": "".join(f"{line}\n" for line in plan.changes)},
     )
 

@@ -18,13 +18,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     CONFLICTS,
     DAEMON_JSON,
-    DATA_ROOT,
     Host,
     Plan,
     StoppedDaemon,
     containerd_root_of,
+    data_root_of,
+    flags,
     glob_of,
     held,
+    in_swarm,
     pinned,
     roots,
 )
@@ -35,9 +37,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.opti
     changed_options,
     parse_options,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import can_hold_layers, same_path
 
-# File systems on which neither overlay2 nor containerd's snapshots work.
-UNSUITABLE = frozenset({"nfs", "nfs4", "cifs", "smb3", "vfat", "exfat", "ntfs", "ntfs3", "fuseblk", "9p"})
 _SIZE = re.compile(r"[1-9][0-9]*[bkmgBKMG]?")
 _VERSION = re.compile(r"([0-9]+:)?[0-9][0-9A-Za-z.+~-]*")
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(/[^\s?#]*)?")
@@ -130,6 +131,12 @@ def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]
             f"is a {host.config_kind}, and the role writes a regular file",
             "move its options to docker_daemon_options, or replace it with a file",
         )
+    if host.snap:
+        yield problem(
+            "docker_edition",
+            f"is {plan.edition}, and the docker of snap is installed: both use one socket, and each breaks the other",
+            "keep what it stores (/var/snap/docker/common), and then `snap remove docker`",
+        )
     for conflict in CONFLICTS[plan.edition]:
         if conflict in host.packages:
             yield problem(
@@ -170,11 +177,17 @@ def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]
             f"names no user of this host: {', '.join(host.unknown_rootless_users)}",
             "list users of the host, and create them first",
         )
-    if "hosts" in plan.options:
+    if "hosts" in plan.options and (host.arguments is None or flags(host.arguments, "--host", "-H")):
         yield problem(
             "docker_daemon_options",
             "(or the host's daemon.json) has hosts, which docker.service passes as -H: dockerd would not start",
-            f"use a drop-in for docker.service, or ssh ({DAEMON_JSON} may hold it too)",
+            f"make a drop-in for docker.service whose ExecStart has no -H (docs/docker.md), or use ssh ({DAEMON_JSON} may hold it too)",
+        )
+    if in_swarm(host) and plan.options.get("live-restore"):
+        yield problem(
+            "docker_daemon_options",
+            "has live-restore, and this host is part of a swarm, in which dockerd does not start with it",
+            "leave it out, or leave the swarm",
         )
     yield from _storage_problems(host, params)
     yield from move_problems(host, params, roots(params), plan.options)
@@ -197,7 +210,7 @@ def _storage_problems(host: Host, params: Params) -> t.Iterator[Problem]:
         place = host.places[path]
         if place.file:
             yield problem(variable, f"is {path}, where a file is in the way", "choose a directory")
-        elif place.kind in UNSUITABLE:
+        elif not can_hold_layers(place.kind):
             yield problem(
                 variable, f"is {path}, on {place.mount}: {place.kind}, which docker cannot use", "use ext4 or xfs"
             )
@@ -207,7 +220,7 @@ def _storage_problems(host: Host, params: Params) -> t.Iterator[Problem]:
             )
         elif place.no_exec:
             yield problem(variable, f"is {path}, on {place.mount}, mounted noexec", "mount it without noexec")
-        elif path != current.get(variable) and place.free_bytes < params["free_bytes"]:
+        elif not same_path(path, current.get(variable, "/")) and place.free_bytes < params["free_bytes"]:
             yield problem(
                 variable,
                 f"is {path}, on {place.mount}, which has {_mebibytes(place.free_bytes)} free"
@@ -222,7 +235,7 @@ def move_problems(
     """Refuse to leave stored data behind, also where a directory is no longer named."""
     unmanaged = host.containerd_original if host.containerd_managed else host.containerd_config
     coming = {
-        "docker_data_root": options.get("data-root", DATA_ROOT),
+        "docker_data_root": data_root_of(options, host.arguments),
         "docker_containerd_root": given.get("docker_containerd_root", containerd_root_of(unmanaged)),
     }
     in_docker = (host.daemon or host.stopped or StoppedDaemon()).stored
@@ -231,7 +244,7 @@ def move_problems(
         "docker_containerd_root": f"{host.containerd_stored} layers" if host.containerd_stored else "",
     }
     for variable, now in current_roots(host).items():
-        if stored[variable] and now != coming[variable] and not params["allow_disruption"]:
+        if stored[variable] and not same_path(now, coming[variable]) and not params["allow_disruption"]:
             yield problem(
                 variable,
                 f"would be {coming[variable]}, and docker has {stored[variable]} in {now}, which it would no longer find",
@@ -255,10 +268,10 @@ def disruption(host: Host, before: t.Mapping[str, t.Any], after: t.Mapping[str, 
     if not daemon.running:
         return ""
     names = ", ".join(daemon.running)
-    if not daemon.live_restore:
-        return f"live-restore is not in effect yet, and these containers would end: {names}"
     if daemon.swarm:
         return f"the host is part of a swarm, which has no live-restore: {names}"
+    if not daemon.live_restore:
+        return f"live-restore is not in effect yet, and these containers would end: {names}"
     ending = changed_options(before, after) & ENDS_CONTAINERS
     return f"{', '.join(sorted(ending))} would change, which these containers do not survive: {names}" if ending else ""
 
@@ -277,14 +290,15 @@ def refusal_problems(message: str, params: Params) -> t.Iterator[Problem]:
         return
     unknown = re.search(r"don't match any configuration option: (.+)", message)
     names = [name for name in re.split(r"[,\s]+", unknown[1]) if name] if unknown else []
-    given = [name for name in names if name in params["daemon_options"]]
+    mistyped = re.findall(r"Go struct field Config\.([\w-]+)", message)
+    given = [name for name in (*names, *mistyped) if name in params["daemon_options"]]
     text = (
         f"has options that dockerd does not know: {', '.join(names)}"
         if names
         else f"is refused by dockerd: {without_secrets(message)}"
     )
     yield problem(
-        "docker_daemon_options" if given or not names else DAEMON_JSON,
+        "docker_daemon_options" if given or not (names or mistyped) else DAEMON_JSON,
         text,
         "see the reference of dockerd for the options of this version",
     )

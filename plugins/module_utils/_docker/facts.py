@@ -38,6 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.moun
     Mount,
     is_within,
     parse_mountinfo,
+    same_path,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_time, show
 
@@ -45,6 +46,13 @@ RunCommand = t.Callable[..., t.Any]
 
 ROOT = "/"
 UNIT = "docker.service"
+# The docker of snap, which has the same socket and group as one of apt.
+SNAP_UNIT = "snap.docker.dockerd.service"
+SNAP = ("/snap/docker/current", f"/etc/systemd/system/{SNAP_UNIT}")
+# Of the routes that a VPN puts before the default route: 0.0.0.0/1 and 128.0.0.0/1.
+HALF = 1
+# A container with NVIDIA's runtime and one of these has no GPU.
+NO_DEVICES = ("", "void", "none")
 NOBODY = "65534"
 
 
@@ -58,16 +66,19 @@ def place_of(path: str, mounts: t.Iterable[Mount], **found: t.Any) -> docker.Pla
     return docker.Place(mount=on.target, kind=on.fstype, **found)
 
 
-def parse_routes(text: str) -> dict[str, str]:
-    """Return the networks of /proc/net/route with their interfaces, without the default route and docker's own bridges."""
+def parse_routes(text: str, bridges: t.Container[str] = ()) -> dict[str, str]:
+    """Return the networks of /proc/net/route with their interfaces, without the default route and docker's own bridges.
+
+    :param bridges: interfaces of docker's networks that the user has named.
+    """
     found = {}
     for line in text.splitlines()[1:]:
         interface, destination, *_rest = fields = line.split()
         own = re.fullmatch(r"docker0|docker_gwbridge|br-[0-9a-f]{12}", interface)
-        mask = int.from_bytes(bytes.fromhex(fields[7]), "little")
-        if mask and not own:
+        length = bin(int(fields[7], 16)).count("1")
+        if length > HALF and not own and interface not in bridges:
             address = ipaddress.IPv4Address(int.from_bytes(bytes.fromhex(destination), "little"))
-            found[f"{address}/{bin(mask).count('1')}"] = interface
+            found[f"{address}/{length}"] = interface
     return found
 
 
@@ -76,13 +87,37 @@ def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[t
     running, gpu = [], []
     for container in inspected:
         name = str(container.get("Name", container.get("Id", ""))).lstrip("/")
-        settings = container.get("HostConfig") or {}
-        requests = settings.get("DeviceRequests") or []
-        devices = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
         running.append(name)
-        if requests or "nvidia" in str(settings.get("Runtime")) or any("/nvidia" in path for path in devices):
+        if _has_gpu(container):
             gpu.append(name)
     return tuple(sorted(running)), tuple(sorted(gpu))
+
+
+def _has_gpu(container: t.Mapping[str, t.Any]) -> bool:
+    settings = container.get("HostConfig") or {}
+    devices = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
+    if settings.get("DeviceRequests") or any("/nvidia" in path for path in devices):
+        return True
+    if "nvidia" not in str(settings.get("Runtime")):
+        return False
+    if "Config" not in container or "nvidia-container-devices" in str([settings.get("Binds"), container.get("Mounts")]):
+        return True
+    # With NVIDIA's runtime as docker's default one, only a container with this variable gets a GPU.
+    variables = dict(str(entry).partition("=")[::2] for entry in container["Config"].get("Env") or [])
+    return variables.get("NVIDIA_VISIBLE_DEVICES", "") not in NO_DEVICES
+
+
+def read_bridges() -> tuple[str, ...]:
+    """Read the interfaces of docker's networks whose name the user has chosen.
+
+    :raises OSError: docker does not answer.
+    """
+    options = [network.get("Options") or {} for network in ask("/networks") if isinstance(network, dict)]
+    return tuple(
+        sorted(
+            str(row["com.docker.network.bridge.name"]) for row in options if row.get("com.docker.network.bridge.name")
+        )
+    )
 
 
 def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
@@ -93,32 +128,37 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
     try:
         info = ask("/info")
         inspected = running_containers()
+        bridges = read_bridges()
     except (OSError, ValueError):
         return docker.Daemon(answers=False, started=started)
     running, gpu = describe_containers(inspected)
     root = info["DockerRootDir"]
     return docker.Daemon(
-        root=next((name for name in names if os.path.realpath(name) == os.path.realpath(root)), root),
+        root=next((name for name in names if same_path(name, root)), root),
         live_restore=bool(info.get("LiveRestoreEnabled")),
-        swarm=(info.get("Swarm") or {}).get("LocalNodeState") == "active",
+        # Also one that waits for its key, or could not join again.
+        swarm=(info.get("Swarm") or {}).get("LocalNodeState", "") not in ("", "inactive"),
         stored=info["Containers"] + info["Images"],
         running=running,
         gpu=gpu,
         started=started,
+        bridges=bridges,
     )
 
 
-def read_stopped_daemon(tree: Tree, packages: t.Iterable[str], config: str | None) -> docker.StoppedDaemon | None:
+def read_stopped_daemon(
+    tree: Tree, packages: t.Iterable[str], config: str | None, arguments: t.Sequence[str] | None = None
+) -> docker.StoppedDaemon | None:
     """Read what a docker that is installed and does not run has stored; None without a docker."""
     if not {docker.ARCHIVE, docker.DOCKER_CE} & set(packages):
         return None
     try:
-        root = parse_options(config).get("data-root", docker.DATA_ROOT)
+        root = docker.data_root_of(parse_options(config), arguments)
     except Unreadable:  # the checks refuse it
-        root = docker.DATA_ROOT
+        root = docker.data_root_of({}, arguments)
     images = (f"{root}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{root}/image"))
     stored = sum(len(tree.names(folder)) for folder in (f"{root}/containers", *images))
-    return docker.StoppedDaemon(root, stored, count_shims())
+    return docker.StoppedDaemon(root, stored, count_shims(), tree.exists(f"{root}/swarm/docker-state.json"))
 
 
 def count_shims() -> int:
@@ -141,15 +181,21 @@ def read_available(run: RunCommand, package: str) -> list[str]:
 
 def read_units(run: RunCommand) -> dict[str, dict[str, str]]:
     """Read docker's units from systemd; a unit that does not exist is inactive."""
-    shown = show(run, docker.UNITS, ("ActiveState", "ActiveEnterTimestamp", "ExecStart", "UnitFileState"))
+    properties = ("ActiveState", "ActiveEnterTimestamp", "ExecStart", "MainPID", "UnitFileState")
+    snap = [SNAP_UNIT] if any(map(Tree(ROOT).exists, SNAP)) else []
+    shown = show(run, [*docker.UNITS, *snap], properties)
     return {name: {key: values[0] for key, values in properties.items()} for name, properties in shown.items()}
 
 
 def read_service(shown: t.Mapping[str, str]) -> tuple[bool, float, list[str]]:
     """Return whether docker runs, since when, and the arguments that its unit passes to dockerd."""
-    found = re.search(r"argv\[\]=\S+ (.*?) ;", shown.get("ExecStart", ""))
-    # The values of variables are not known here.
-    arguments = [word for word in found[1].split() if not word.startswith("$")] if found else []
+    found = re.search(r"argv\[\]=\S+(.*?) ;", shown.get("ExecStart", ""))
+    arguments = found[1].split() if found else []
+    variables = [word for word in arguments if word.startswith("$")]
+    if variables:
+        # Debian's unit has DOCKER_OPTS of /etc/default/docker: only the process shows its value.
+        process = Tree("/").text(f"/proc/{shown.get('MainPID') or 0}/cmdline").split("\0")[1:-1]
+        arguments = process or [word for word in arguments if word not in variables]
     return shown.get("ActiveState") == "active", parse_time(shown.get("ActiveEnterTimestamp", "")), arguments
 
 
@@ -254,6 +300,12 @@ def _unknown(users: t.Iterable[str]) -> list[str]:
     return [user for user in users if accounts.uid_of(user) is None]
 
 
+def has_snap(tree: Tree, unit: t.Mapping[str, str]) -> bool:
+    """Return whether the docker of snap is installed and not switched off."""
+    off = unit.get("UnitFileState") == "disabled" and unit.get("ActiveState") != "active"
+    return not off and any(tree.exists(path) for path in SNAP)
+
+
 def read_host(
     params: t.Mapping[str, t.Any],
     daemon: docker.Daemon | None,
@@ -274,6 +326,8 @@ def read_host(
     mounts = parse_mountinfo(Tree("/").text("/proc/self/mountinfo"))
     coming = params.get("planned", {}).get("mounts") or []
     role_units = read_json(tree, docker.ROLE_UNITS)
+    unit = units.get(UNIT, {})
+    arguments = read_service(unit)[2] if unit.get("ExecStart") else None
     # An invalid path is refused by the checks.
     paths = [path for path in docker.roots(params).values() if path.startswith("/")]
     containerd_config = tree.text(docker.CONTAINERD_CONFIG) if tree.exists(docker.CONTAINERD_CONFIG) else None
@@ -291,18 +345,20 @@ def read_host(
         containerd_original=original_text(records, docker.CONTAINERD_CONFIG),
         containerd_managed=docker.CONTAINERD_CONFIG in records,
         places={path: read_place(path, mounts, coming) for path in paths},
-        networks=parse_routes(Tree("/").text("/proc/net/route")),
+        networks=parse_routes(Tree("/").text("/proc/net/route"), daemon.bridges if daemon else ()),
         unknown_users=_unknown(params["users"]),
         unknown_rootless_users=_unknown(params["rootless_users"]),
         group=read_group(),
         daemon=daemon,
-        stopped=None if daemon else read_stopped_daemon(tree, packages, config),
+        stopped=None if daemon else read_stopped_daemon(tree, packages, config, arguments),
+        arguments=arguments,
+        snap=has_snap(tree, units.get(SNAP_UNIT, {})),
         sources=read_sources(tree, params["repository"].get("url") or ""),
         firewalled=firewall_rules in Store("firewall", tree.at(STORE)).load(),
         role_units=None if role_units is None else tuple(role_units),
         idle=[
             name
             for name, shown in units.items()
-            if shown.get("ActiveState") != "active" and shown.get("UnitFileState") != "enabled"
+            if name != SNAP_UNIT and shown.get("ActiveState") != "active" and shown.get("UnitFileState") != "enabled"
         ],
     )

@@ -82,7 +82,10 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Daemon:
-    """A running dockerd. ``stored`` counts containers and images; ``started`` is in seconds of the wall clock."""
+    """A running dockerd. ``stored`` counts containers and images; ``started`` is in seconds of the wall clock.
+
+    ``bridges`` are the interfaces of its networks that the user has named.
+    """
 
     answers: bool = True
     root: str = DATA_ROOT
@@ -92,6 +95,7 @@ class Daemon:
     running: tuple[str, ...] = ()
     gpu: tuple[str, ...] = ()
     started: float = 0.0
+    bridges: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +105,7 @@ class StoppedDaemon:
     root: str = DATA_ROOT
     stored: int = 0
     running: int = 0
+    swarm: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +132,8 @@ class Host:
     ``sources``: files that already give apt Docker's repository.
     ``available``: versions that apt knows of docker; empty where the request names no version.
     ``containerd_stored``: layers that containerd stores. A docker that keeps its images in its own data root has none there.
+    ``arguments``: those that dockerd gets on its command line; None where there is no unit yet.
+    ``snap``: the docker of snap is installed, and starts at boot.
     ``firewalled``: the rules of the role firewall are in place.
     """
 
@@ -153,6 +160,8 @@ class Host:
     config_kind: str = ""
     available: t.Collection[str] = ()
     sources: t.Sequence[str] = ()
+    arguments: t.Sequence[str] | None = None
+    snap: bool = False
     firewalled: bool = False
 
 
@@ -176,6 +185,9 @@ class Plan:
     options: Options = dataclasses.field(default_factory=dict)
     restart_waits: str = ""
     secret: bool = False
+    # Where dockerd and containerd store data with these options, also where no variable names it.
+    data_root: str = DATA_ROOT
+    containerd_root: str = CONTAINERD_ROOT
 
 
 def edition_of(host: Host, params: Params) -> str:
@@ -212,7 +224,37 @@ def wanted_options(host: Host, params: Params) -> Options:
     """
     version = version_of(host, edition_of(host, params))
     parts = [parse_options(text) for _name, text in sorted(host.parts.items())]
-    return merge(own_options(host), default_options(params, version), params["daemon_options"], *parts)
+    own, defaults = own_options(host), default_options(params, version)
+    if in_swarm(host):
+        # dockerd takes it on a reload, and then does not start again.
+        del defaults["live-restore"]
+        defaults.update({"live-restore": False} if own.get("live-restore") else {})
+    return merge(own, defaults, params["daemon_options"], *parts)
+
+
+def in_swarm(host: Host) -> bool:
+    """Return whether docker is a node of a swarm, which has no live-restore."""
+    docker = host.daemon or host.stopped
+    return docker is not None and docker.swarm
+
+
+def flags(arguments: t.Iterable[str], *names: str) -> list[str]:
+    """Return the values of an option on the command line of dockerd, by its names such as ``--host`` and ``-H``."""
+    found, rest = [], iter(arguments)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        short = next((short for short in names if len(short) == 2 and word.startswith(short) and word != short), "")
+        if name in names:
+            found.append(value if equals else next(rest, ""))
+        elif short:
+            found.append(word[2:].lstrip("="))
+    return found
+
+
+def data_root_of(options: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None) -> str:
+    """Return where dockerd stores its data, by its options and its command line. ``graph`` is the name before docker 23."""
+    named = [options.get("data-root"), options.get("graph"), *flags(arguments or (), "--data-root", "--graph", "-g")]
+    return next((str(path) for path in named if path), DATA_ROOT)
 
 
 def reset_options(host: Host, wanted: t.Mapping[str, t.Any]) -> Options:
@@ -237,7 +279,7 @@ def containerd_root_of(text: str | None) -> str:
     """Return the root in containerd's configuration; only lines before the first table are options of containerd itself."""
     own = re.split(r"^\s*\[", text or "", maxsplit=1, flags=re.MULTILINE)[0]
     found = re.search(r"""^\s*root\s*=\s*["']([^"']*)["']""", own, re.MULTILINE)
-    return found[1] if found else CONTAINERD_ROOT
+    return os.path.normpath(found[1]) if found else CONTAINERD_ROOT
 
 
 def layers_of(config: str | None) -> str:

@@ -42,6 +42,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.mode
     Memory,
     Plan,
     containerd_root_of,
+    data_root_of,
     edition_of,
     glob_of,
     held,
@@ -62,6 +63,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.opti
     parse_options,
     restart_part,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import same_path
 
 # Since this version docker drops packets that other hosts send directly to containers, or to ports published on loopback.
 DIRECT_CLOSED_SINCE = (28,)
@@ -202,11 +204,9 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
     """Plan the units. dockerd reloads daemon.json; it restarts for options that it reads only at its start, and for another program."""
     before = host.memory.written if host.memory else own_options(host)
     reason = disruption(host, restart_part(before), restart_part(plan.options))
-    if (
-        reason
-        and roots(params)
-        and containerd_root_of(host.containerd_config) != roots(params)["docker_containerd_root"]
-    ):
+    storage = roots(params)
+    moved = storage and not same_path(containerd_root_of(host.containerd_config), storage["docker_containerd_root"])
+    if reason and moved:
         reason = f"{reason}; and containerd would change its root"
     may_restart = not reason or params["allow_disruption"]
     unit: dict[str, t.Any] = {
@@ -220,7 +220,6 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
         unit["enabled"] = True
     if host.memory is None and host.settled and restart_part(before) == restart_part(plan.options):
         unit["loaded"] = [RESTART]
-    storage = roots(params)
     plan.units = [unit]
     if storage:
         containerd = {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG], "may_restart": may_restart}
@@ -270,6 +269,8 @@ def plan_present(host: Host, params: Params) -> Plan:
     except Unreadable:
         plan.requirements += unreadable_problems(host)
     plan.secret = bool(protection(host, plan.options))
+    plan.data_root = data_root_of(plan.options, host.arguments)
+    plan.containerd_root = roots(params).get("docker_containerd_root") or containerd_root_of(host.containerd_config)
     if plan.requirements:
         return plan
     plan.requirements = list(host_problems(host, params, plan))
@@ -296,6 +297,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
         plan.requirements = list(unreadable_problems(host))
         return plan
     plan.secret = bool(protection(host, plan.options))
+    plan.data_root = data_root_of(plan.options, host.arguments)
     reason = disruption(host, restart_part(memory.written), restart_part(plan.options))
     if host.stopped and host.stopped.running:
         reason = f"{host.stopped.running} containers still run without docker: start it, and check `docker ps`"

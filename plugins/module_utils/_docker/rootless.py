@@ -21,17 +21,22 @@ FIRST = 100000
 UNIT = "docker.service"
 # Seconds for what runs as a user, who may never answer: to read, and to start or stop docker.
 READ_S, START_S = 30, 300
+SILENT = "the user's service manager does not answer"
 
 
 @dataclasses.dataclass(frozen=True)
 class User:
-    """A user of the host. ``active``: the user's docker runs; ``older``: since before its files were written."""
+    """A user of the host. ``active``: the user's docker runs; ``older``: since before its files were written.
+
+    ``silent``: the user's service manager gives no answer that can be read.
+    """
 
     uid: int
     lingers: bool = False
     active: bool = False
     older: bool = False
     containers: tuple[str, ...] = ()
+    silent: bool = False
 
 
 # What the role has added for a user, and will remove again: the ranges as ``first-last`` by the option that adds them, and whether
@@ -42,14 +47,21 @@ Record = dict[str, Given]
 
 @dataclasses.dataclass
 class Plan:
+    """The steps. Those of one user are carried out apart: what a user has in the way stops nobody else's docker."""
+
     record: Record = dataclasses.field(default_factory=dict)
-    commands: list[list[str]] = dataclasses.field(default_factory=list)
+    steps: dict[str, list[list[str]]] = dataclasses.field(default_factory=dict)
     waiting: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
     changes: list[str] = dataclasses.field(default_factory=list)
 
-    def do(self, change: str, *commands: list[str]) -> None:
-        self.changes.append(change)
-        self.commands += commands
+    def do(self, user: str, change: str, *commands: list[str]) -> None:
+        self.changes.append(f"{user}: {change}")
+        self.steps.setdefault(user, []).extend(commands)
+
+    @property
+    def commands(self) -> list[list[str]]:
+        return [command for commands in self.steps.values() for command in commands]
 
 
 def parse_ranges(text: str) -> list[tuple[str, int, int]]:
@@ -102,7 +114,9 @@ def plan(
     """
     steps = Plan(record={name: dict(given) for name, given in record.items() if name in users})
     taken = {option: [(first, count) for _owner, first, count in parse_ranges(text)] for option, text in ranges.items()}
-    for name in wanted:
+    silent = {name for name in (*wanted, *steps.record) if users[name].silent}
+    steps.failed = dict.fromkeys(sorted(silent), SILENT)
+    for name in (name for name in wanted if name not in silent):
         user, given = users[name], steps.record.setdefault(name, {})
         for option, text in ranges.items():
             if not any(
@@ -111,33 +125,34 @@ def plan(
                 first = first_free(taken[option])
                 taken[option].append((first, COUNT))
                 given[option] = f"{first}-{first + COUNT - 1}"
-                steps.do(f"{name}: {SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])
+                steps.do(name, f"{SUBORDINATE[option]} {given[option]}", ["usermod", option, given[option], name])
         if not user.lingers:
             given["linger"] = True
             # logind starts the manager without waiting for it.
             manager = ["systemctl", "start", f"user@{user.uid}.service"]
-            steps.do(f"{name}: user manager from boot on", ["loginctl", "enable-linger", name], manager)
+            steps.do(name, "user manager from boot on", ["loginctl", "enable-linger", name], manager)
         # A manager that was just started is starting docker itself: `start` waits for it, `restart` would interrupt it.
         reload = systemctl(name, user.uid, "daemon-reload")
         if not user.active:
-            steps.do(f"{name}: docker started", reload, systemctl(name, user.uid, "start", UNIT))
+            steps.do(name, "docker started", reload, systemctl(name, user.uid, "start", UNIT))
         elif user.older and user.containers and not allow_disruption:
             steps.waiting[name] = user.containers
         elif user.older:
-            steps.do(f"{name}: docker restarted", reload, systemctl(name, user.uid, "restart", UNIT))
-    for name in sorted(steps.record.keys() - set(wanted)):
+            steps.do(name, "docker restarted", reload, systemctl(name, user.uid, "restart", UNIT))
+    for name in sorted(steps.record.keys() - set(wanted) - silent):
         user, given = users[name], steps.record[name]
         if user.containers and not allow_disruption:
             steps.waiting[name] = user.containers
             continue
         if user.active:
-            steps.do(f"{name}: docker stopped", systemctl(name, user.uid, "stop", UNIT))
+            steps.do(name, "docker stopped", systemctl(name, user.uid, "stop", UNIT))
         if given.get("linger"):
-            steps.do(f"{name}: user manager from login on", ["loginctl", "disable-linger", name])
+            steps.do(name, "user manager from login on", ["loginctl", "disable-linger", name])
         for option in ranges:
             if option in given:
                 steps.do(
-                    f"{name}: {SUBORDINATE[option]} without {given[option]}",
+                    name,
+                    f"{SUBORDINATE[option]} without {given[option]}",
                     ["usermod", REMOVE[option], given[option], name],
                 )
         del steps.record[name]

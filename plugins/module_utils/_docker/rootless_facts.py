@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.facts import RunCommand
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import parse_show, parse_time
@@ -30,13 +31,19 @@ def read_record(tree: Tree) -> rootless.Record:
     return found
 
 
+def escaped(name: str) -> str:
+    """Return the name of a file of logind for a user: as C writes it, with octal numbers for what is not ASCII."""
+    text = name.replace("\\", "\\\\")
+    return "".join(chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in text.encode())
+
+
 def read_user(run: RunCommand, name: str, files: t.Iterable[str]) -> rootless.User | None:
     """Read a user and the state of their docker; None for an unknown user."""
     uid = accounts.uid_of(name)
     if uid is None:
         return None
     tree = Tree(ROOT)
-    lingers = tree.exists(f"/var/lib/systemd/linger/{name}")
+    lingers = tree.exists(f"/var/lib/systemd/linger/{escaped(name)}")
     if not tree.exists(f"/run/user/{uid}/systemd/private"):
         return rootless.User(uid, lingers)
     show = ["show", "--property=Id,Names,ActiveState,ActiveEnterTimestamp", rootless.UNIT]
@@ -44,16 +51,20 @@ def read_user(run: RunCommand, name: str, files: t.Iterable[str]) -> rootless.Us
         rootless.read_as_user(name, uid, "systemctl", "--user", *show),
         environ_update={"TZ": "UTC"},
     )
-    shown = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
-    started = parse_time(shown.get("ActiveEnterTimestamp", ""))
+    try:
+        unit = {key: values[0] for key, values in parse_show(out, [rootless.UNIT])[rootless.UNIT].items()}
+        started = parse_time(unit.get("ActiveEnterTimestamp", ""))
+    except (KeyError, ValueError, OverflowError):
+        # The manager is the user's, and so is what it says.
+        return rootless.User(uid, lingers, silent=True)
     rc, listed, _err = run(
         rootless.read_as_user(
             name, uid, "env", f"DOCKER_HOST=unix:///run/user/{uid}/docker.sock", "docker", "ps", "--format={{.Names}}"
         )
     )
-    active = shown.get("ActiveState") == "active"
+    active = unit.get("ActiveState") == "active"
     # What a docker that does not answer runs is not known.
-    containers = sorted(listed.split()) if rc == 0 or not active else [SILENT]
+    containers = sorted(map(shown, listed.split())) if rc == 0 or not active else [SILENT]
     return rootless.User(
         uid,
         lingers,

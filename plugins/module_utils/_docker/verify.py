@@ -10,7 +10,8 @@ import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import DATA_ROOT
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import CONTAINERD_ROOT, DATA_ROOT
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import same_path
 
 Params = t.Mapping[str, t.Any]
 Outcome = tuple[int, str, str]
@@ -28,7 +29,7 @@ docker inspect $name
 """
 INFO = ["docker", "info", "--format", "{{json .}}"]
 # A user outside of the group docker.
-STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "docker", "version"]
+OUTSIDER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "docker", "version"]
 ROOTLESS = 'DOCKER_HOST="unix:///run/user/$(id -u)/docker.sock" docker info --format "{{.SecurityOptions}}"'
 
 
@@ -46,7 +47,7 @@ def other_options(info: Params, wanted: Params, mirrors: t.Sequence[str]) -> lis
     same = {
         "live-restore": info.get("LiveRestoreEnabled", False) == wanted.get("live-restore", False),
         "log-driver": info.get("LoggingDriver", "") == wanted.get("log-driver", "json-file"),
-        "data-root": info.get("DockerRootDir", "") == wanted.get("data-root", DATA_ROOT),
+        "data-root": same_path(info.get("DockerRootDir", ""), wanted.get("data-root", DATA_ROOT)),
         "registry-mirrors": not mirrors or found == [mirror.rstrip("/") for mirror in mirrors],
     }
     return [name for name, is_same in same.items() if not is_same]
@@ -61,8 +62,11 @@ def published_address(container: Params) -> str:
 class Clients:
     """The clients of docker on this host."""
 
-    def __init__(self, run: t.Callable[..., Outcome], request: Params, options: Params) -> None:
+    def __init__(
+        self, run: t.Callable[..., Outcome], request: Params, options: Params, containerd_root: str = CONTAINERD_ROOT
+    ) -> None:
         self.call = run
+        self.containerd_root = containerd_root
         self.request = request
         # Of daemon.json.
         self.wanted = options
@@ -72,7 +76,7 @@ class Clients:
 
     def findings(self) -> list[Finding]:
         rootless = [self.rootless()] if self.request["rootless_users"] and self.request["state"] == "present" else []
-        return [*rootless, *self.container(), self.options(), self.strangers(), self.storage()]
+        return [*rootless, *self.container(), self.options(), self.socket(), self.storage()]
 
     def _run(self, command: list[str]) -> Outcome:
         # The variables are those of the scripts.
@@ -113,12 +117,12 @@ class Clients:
             "run the role again; `docker info` shows the options in force",
         )
 
-    def strangers(self) -> Finding:
-        """Check that a user outside the group docker has no access."""
-        status, _text, error = self._run(STRANGER)
+    def socket(self) -> Finding:
+        """Check that a user outside the group docker cannot use docker's socket."""
+        status, _text, error = self._run(OUTSIDER)
         last = (error.strip().splitlines() or [""])[-1]
         return finding(
-            "docker.strangers",
+            "docker.socket",
             "pass" if status != 0 and "permission denied" in error else "fail",
             "everybody on this host can use docker"
             if status == 0
@@ -144,20 +148,36 @@ class Clients:
         )
 
     def storage(self) -> Finding:
-        """Check that docker's data is on its disk."""
-        root = self.info.get("DockerRootDir", DATA_ROOT)
-        columns = ["--noheadings", "--output", "TARGET,FSTYPE,AVAIL"]
-        _status, text, _error = self._run(["findmnt", *columns, "--target", root])
-        fields = text.split()
-        on_root = fields[:1] == ["/"]
+        """Check that docker's data, and containerd's where that has the images, is on its disk."""
+        root = self.info.get("DockerRootDir", "an unknown place")
+        places = {"data": root, **({"images": self.containerd_root} if keeps_images_in_containerd(self.info) else {})}
+        mounts = {content: self._mount_of(path) for content, path in places.items()}
+        on_root = [content for content, mount in mounts.items() if mount[:1] == ["/"]]
+        # A disk of its own is named by the variable, or by the host's own daemon.json.
+        apart = bool(self.request["data_root"]) or len(on_root) < len(places)
         return finding(
             "docker.storage",
-            "skip" if not self.info else "warn" if self.request["data_root"] and on_root else "pass",
-            f"data in {self.info.get('DockerRootDir', 'an unknown place')}, on {' '.join(fields)} free",
-            "mount the disk of docker_data_root: the data is on the root file system",
+            "skip" if not self.info else "warn" if on_root and apart else "pass",
+            "; ".join(f"{content} in {path}, on {' '.join(mounts[content])} free" for content, path in places.items()),
+            "mount the disk of docker_data_root: the data is on the root file system"
+            if "data" in on_root
+            else "name both directories, docker_data_root and docker_containerd_root: docker fills the second one",
         )
+
+    def _mount_of(self, path: str) -> list[str]:
+        columns = ["--noheadings", "--output", "TARGET,FSTYPE,AVAIL"]
+        return self._run(["findmnt", *columns, "--target", path])[1].split()
+
+
+def keeps_images_in_containerd(info: Params) -> bool:
+    """Return whether the images are in the directory of the host's containerd, as since docker 29."""
+    drivers = [value for _key, value in info.get("DriverStatus") or []]
+    # A containerd that dockerd starts itself is inside of docker's own directory.
+    address = str((info.get("Containerd") or {}).get("Address", ""))
+    return "io.containerd.snapshotter.v1" in drivers and "/docker/" not in address
 
 
 def findings(run: t.Callable[..., Outcome], request: Params, plan: Params) -> list[Finding]:
     """Return the findings of the plan and of the clients."""
-    return [*plan["findings"], *Clients(run, request, plan["options"]).findings()]
+    options = {"data-root": plan["data_root"], **plan["options"]}
+    return [*plan["findings"], *Clients(run, request, options, plan["containerd_root"]).findings()]

@@ -59,20 +59,26 @@ NETWORK = frozenset(
     [
         "9p",
         "afs",
+        "beegfs",
         "ceph",
         "cifs",
         "fuse.glusterfs",
         "fuse.rclone",
         "fuse.sshfs",
         "glusterfs",
+        "gpfs",
         "lustre",
         "ncpfs",
         "nfs",
         "nfs4",
+        "orangefs",
+        "pvfs2",
         "smb3",
         "smbfs",
     ]
 )
+# File systems without the owners, modes or extended attributes of Linux; each FUSE counts as one (can_hold_layers).
+_PLAIN = frozenset(["ecryptfs", "exfat", "hfs", "hfsplus", "msdos", "ntfs", "ntfs3", "vfat"])
 # Their files are in the directories that they are made of. Only as / they are what a container has for a disk.
 LAYERED = ("overlay", "aufs")
 # Options of fstab(5) that mount a directory which is somewhere else already.
@@ -205,6 +211,19 @@ def holds_data(mount: Mount) -> bool:
     if mount.fstype in LAYERED:
         return mount.target == "/"
     return mount.fstype not in MADE_UP
+
+
+def can_hold_layers(fstype: str) -> bool:
+    """Return whether overlayfs works on a file system, as container engines need it: on none of a server, of FUSE, or without attributes.
+
+    mergerfs, sshfs, ceph-fuse and rclone are ``fuse.NAME``, and NTFS and exFAT may be ``fuseblk``.
+    """
+    return not (fstype in NETWORK or fstype in _PLAIN or fstype.startswith("fuse"))
+
+
+def same_path(path: str, other: str) -> bool:
+    """Return whether two paths lead to one place: over links, with a final slash, or with ``..``."""
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def is_within(path: str, directory: str) -> bool:

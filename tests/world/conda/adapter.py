@@ -18,11 +18,11 @@ FILE = "environment.yml"
 
 def environment(text: str) -> dict[str, Any]:
     """Return the request for an environment.yml: its packages, requirements of pip, and channels."""
-    asked = conda_request([{"name": "x", "file": FILE}], {FILE: text}, channels=["conda-forge"])
-    for row in asked["requirements"]:
+    result = conda_request([{"name": "x", "file": FILE}], {FILE: text}, channels=["conda-forge"])
+    for row in result["requirements"]:
         if not row["ok"]:
             raise plan.CondaError(f"{row['variable']} {row['problem']}")
-    row = {"channels": [], **asked["environments"][0]}
+    row = {"channels": [], **result["environments"][0]}
     params = {"environments": [row], "channels": ["conda-forge"], "channel_alias": "", "exclusive": False, "keep": 1}
     wanted = parse_request(params, list, "")
     plan.check("", wanted, {"x": plan.Environment("x")})

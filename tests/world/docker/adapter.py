@@ -61,10 +61,11 @@ def host(version: str, **fields: Any) -> Host:
     return Host(packages={name: Package(version), client: Package(version)}, **fields)
 
 
-def info_of(info: Mapping[str, Any]) -> Daemon:
+def info_of(info: Mapping[str, Any], networks: Sequence[Mapping[str, Any]] = ()) -> Daemon:
     """Read what a running docker answers."""
     answer = {"Containers": 0, "Images": 0, "DockerRootDir": "/var/lib/docker", **info}
-    with mock.patch.multiple(facts, ask=lambda _path: answer, running_containers=list):
+    answers = {"/info": answer, "/networks": networks}
+    with mock.patch.multiple(facts, ask=answers.__getitem__, running_containers=list):
         return facts.read_daemon(0.0, ["/var/lib/docker"])
 
 
@@ -78,11 +79,13 @@ def refusals(
     params: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Return the variables that the plan refuses."""
+    daemon = info_of(info or {}, networks)
     found = host(
         version,
         config=json.dumps(config) if config else None,
-        daemon=info_of(info) if info else None,
-        networks=facts.parse_routes(routes),
+        daemon=daemon,
+        networks=facts.parse_routes(routes, daemon.bridges),
+        arguments=facts.read_service({"ExecStart": exec_start})[2],
     )
     return [row["variable"] for row in plan_present(found, {**PARAMS, **(params or {})}).requirements]
 
@@ -104,7 +107,8 @@ def disk(kind: str) -> list[str]:
 
 def daemon_arguments(exec_start: str, process: Sequence[str] = ()) -> list[str]:
     """Return the arguments of dockerd: as systemd shows the unit, and as the running process has them."""
-    return facts.read_service({"ActiveState": "active", "ExecStart": exec_start})[2]
+    with mock.patch.object(Tree, "text", return_value="".join(f"{word}\0" for word in process)):
+        return facts.read_service({"ActiveState": "active", "ExecStart": exec_start})[2]
 
 
 def swarm(info: Mapping[str, Any]) -> bool:

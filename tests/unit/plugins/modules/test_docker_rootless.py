@@ -32,6 +32,7 @@ class Host:
         self.containers: list[str] = []
         self.changes: list[list[str]] = []
         self.failing = ""
+        self.silent = ""
         self.write("/etc/subuid", "alice:100000:65536\n")
         self.write("/etc/subgid", "alice:100000:65536\n")
 
@@ -48,6 +49,8 @@ class Host:
         return json.loads(self.record.read_text()) if self.record.exists() else None
 
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
+        if self.silent in command:
+            return 1, "", "Failed to connect to bus: Connection refused\n"
         if "show" in command:
             stamp = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started))
             shown = f"Id=docker.service\nNames=docker.service\nActiveState=active\nActiveEnterTimestamp={stamp}\n"
@@ -118,6 +121,23 @@ def test_restart_waits_for_containers_by_name(rootless: Run, host: Host) -> None
     host.containers = ["train"]
     assert rootless("alice")["waiting"] == {"alice": ["train"]}
     assert host.changes == []
+
+
+def test_user_whose_manager_does_not_answer_stops_nobody_else(rootless: Run, host: Host) -> None:
+    host.have_docker("alice")
+    host.silent = "alice"
+    done = rootless("alice", "bob")
+    assert done["failed_users"] == {"alice": "the user's service manager does not answer"}
+    assert "bob: docker started" in done["changes"]
+    assert not [change for change in done["changes"] if change.startswith("alice")]
+
+
+def test_user_whose_docker_does_not_start_stops_nobody_else(rootless: Run, host: Host) -> None:
+    host.silent = "alice"
+    done = rootless("alice", "bob")
+    assert done["failed_users"] == {"alice": "Failed to connect to bus: Connection refused"}
+    assert {name for command in host.changes for name in UIDS if name in command} == {"bob"}
+    assert host.recorded()["alice"]["linger"] is True
 
 
 def test_interrupted_run_leaves_its_changes_on_record(rootless: Run, host: Host) -> None:

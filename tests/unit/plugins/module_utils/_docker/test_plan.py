@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import disruption
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     Daemon,
     Host,
@@ -24,6 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan
     plan_present,
     with_containerd_root,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.verify import other_options
 
 PARAMS: dict[str, Any] = {
     "state": "present",
@@ -486,3 +489,61 @@ def test_absent_is_refused_under_running_containers(daemon: Daemon) -> None:
     (fault,) = plan_absent(host, PARAMS).requirements
     assert fault["variable"] == "docker_state"
     assert plan_absent(host, request_of(allow_disruption=True)).requirements == []
+
+
+SPELLINGS = ("disk/docker", "disk/docker/", "disk//docker", "disk/./docker", "disk/x/../docker", "big/docker", "link")
+
+
+@pytest.mark.parametrize("own", SPELLINGS)
+@pytest.mark.parametrize("containerd", ["disk/containerd", "disk/containerd/", "big/containerd"])
+def test_one_directory_by_another_name_moves_nothing(tmp_path: Path, own: str, containerd: str) -> None:
+    (tmp_path / "disk/docker").mkdir(parents=True)
+    (tmp_path / "disk/x").mkdir()
+    (tmp_path / "big").symlink_to(tmp_path / "disk")
+    (tmp_path / "link").symlink_to(tmp_path / "disk/docker")
+    config = {"data-root": f"{tmp_path}/{own}"}
+    wanted = f"{tmp_path}/disk/docker"
+    host = Host(
+        packages=DEBIAN13,
+        config=json.dumps(config),
+        daemon=Daemon(root=wanted, stored=7),
+        containerd_config=f'version = 2\nroot = "{tmp_path}/{containerd}"\n',
+        containerd_stored=40,
+        places={f"{tmp_path}/disk/{name}": Place(str(tmp_path), free_bytes=0) for name in ("docker", "containerd")},
+    )
+    for request in (PARAMS, request_of(data_root=wanted)):
+        assert plan_present(host, request).requirements == []
+    assert other_options({"DockerRootDir": wanted, "LoggingDriver": "json-file"}, config, []) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "root"),
+    [
+        (["--data-root", "/x"], "/x"),
+        (["--data-root=/x", "-H", "fd://"], "/x"),
+        (["-g", "/x"], "/x"),
+        (["-g/x"], "/x"),
+        (["--graph=/x"], "/x"),
+        (["-H", "fd://"], "/var/lib/docker"),
+        (None, "/var/lib/docker"),
+    ],
+)
+def test_data_root_of_the_command_line(arguments: list[str] | None, root: str) -> None:
+    assert docker.data_root_of({}, arguments) == root
+    assert docker.data_root_of({"data-root": "/own"}, arguments) == "/own"
+
+
+@pytest.mark.parametrize(
+    "daemon", [Daemon(swarm=True, stored=7), Daemon(swarm=True, running=("web",), live_restore=True)]
+)
+def test_live_restore_in_a_swarm(daemon: Daemon) -> None:
+    for config in (None, '{"live-restore": true}'):
+        host = Host(packages=DEBIAN13, daemon=daemon, config=config)
+        assert not plan_present(host, PARAMS).options.get("live-restore")
+        (refused,) = plan_present(host, request_of(daemon_options={"live-restore": True})).requirements
+        assert "swarm" in refused["problem"]
+
+
+def test_a_swarm_is_named_as_what_a_restart_waits_for() -> None:
+    daemon = Daemon(swarm=True, running=("web.1",))
+    assert "swarm" in disruption(Host(packages=DEBIAN13, daemon=daemon), {}, {})

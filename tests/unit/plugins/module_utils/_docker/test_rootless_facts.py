@@ -55,6 +55,28 @@ def test_user_without_a_manager_has_no_docker(root: Path) -> None:
     assert read_user(lambda *_arguments, **_options: (0, "", ""), NAME, [UNIT]) == User(os.geteuid(), lingers=True)
 
 
+@pytest.mark.parametrize(
+    "out",
+    [
+        "",
+        "nonsense",
+        "Id=other.service\n",
+        "Id=docker.service\nActiveEnterTimestamp=Sat 99999-99-99 99:99:99 UTC\n",
+        f"Id=docker.service\nActiveEnterTimestamp=Sat {'9' * 400}-01-01 00:00:00 UTC\n",
+    ],
+)
+def test_manager_that_says_nonsense_is_silent(root: Path, out: str) -> None:
+    write(root, f"/run/user/{os.geteuid()}/systemd/private")
+    assert read_user(lambda *_arguments, **_options: (0, out, ""), NAME, [UNIT]) == User(os.geteuid(), silent=True)
+
+
+def test_user_of_a_domain_lingers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rootless_facts.accounts, "uid_of", lambda _name: 70001)
+    write(root, r"/var/lib/systemd/linger/CORP\\j\303\266rg")
+    found = read_user(lambda *_arguments, **_options: (0, "", ""), "CORP\\jörg", [UNIT])
+    assert found == User(70001, lingers=True)
+
+
 def test_containers_of_a_docker_that_does_not_answer_are_unknown(root: Path) -> None:
     def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
         return (

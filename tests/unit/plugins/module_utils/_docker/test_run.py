@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     State,
     Store,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
@@ -88,7 +89,13 @@ class Host:
             active = "active" if self.active else "inactive"
             enabled = "enabled" if self.active else "disabled"
             shown = f"ActiveState={active}\nUnitFileState={enabled}\nActiveEnterTimestamp={stamp}\nExecStart={flags}\n"
-            return 0, "\n".join(f"Id={name}\nNames={name}\n{shown}" for name in docker.UNITS), ""
+            return (
+                0,
+                "\n".join(
+                    f"Id={name}\nNames={name}\n{shown}" for name in command if name.endswith((".service", ".socket"))
+                ),
+                "",
+            )
         path = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
         with open(path) as file:
             bogus = "bogus" in json.load(file)
@@ -114,6 +121,7 @@ def api(host: Host) -> Iterator[dict[str, Any]]:
     """Run docker's API and return its answers by their paths."""
     answers: dict[str, Any] = {
         "/info": {"DockerRootDir": "/var/lib/docker", "LiveRestoreEnabled": True, "Containers": 0, "Images": 0},
+        "/networks": [],
         "/containers/json": [],
     }
     handler = type("Answers", (Api,), {"answers": answers})
@@ -228,6 +236,27 @@ def test_options_that_docker_has_loaded_need_no_restart(planned: Run, host: Host
 
     host.started = time.time() + 60  # since the file was written
     assert unit(planned())["loaded"] == [docker.RESTART]
+
+
+@pytest.mark.parametrize("path", facts.SNAP)
+def test_docker_of_snap_is_refused(planned: Run, host: Host, path: str) -> None:
+    host.active = True
+    host.write(path, "")
+    assert variables(planned()) == ["docker_edition"]
+
+
+def test_docker_of_snap_that_is_switched_off_is_none(tmp_path: Path) -> None:
+    (tmp_path / "snap/docker/current").mkdir(parents=True)
+    off = {"ActiveState": "inactive", "UnitFileState": "disabled"}
+    assert facts.has_snap(Tree(str(tmp_path)), {})
+    assert not facts.has_snap(Tree(str(tmp_path)), off)
+
+
+def test_stopped_docker_of_a_swarm_gets_no_live_restore(planned: Run, host: Host) -> None:
+    host.install("26.1.5+dfsg1-9")
+    assert planned()["options"]["live-restore"] is True
+    host.write("/var/lib/docker/swarm/docker-state.json", "{}")
+    assert "live-restore" not in planned()["options"]
 
 
 def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:

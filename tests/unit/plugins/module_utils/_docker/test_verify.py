@@ -12,6 +12,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.veri
 GROUP = {"id": "docker.group", "status": "warn", "evidence": "members", "remedy": "keep"}
 PLAN: dict[str, Any] = {
     "findings": [GROUP],
+    "data_root": "/data/docker",
+    "containerd_root": "/data/containerd",
     "options": {"live-restore": True, "log-driver": "local", "data-root": "/data/docker", "ip": "127.0.0.1"},
 }
 REQUEST: dict[str, Any] = {
@@ -64,7 +66,7 @@ def test_all_is_well() -> None:
         "docker.run": ("pass", "a container ran"),
         "docker.options": ("pass", "docker 26.1.5+dfsg1 has the options of daemon.json"),
         "docker.published": ("pass", "a published port listens on 127.0.0.1"),
-        "docker.strangers": ("pass", f"a user outside the group gets: {DENIED.splitlines()[1]}"),
+        "docker.socket": ("pass", f"a user outside the group gets: {DENIED.splitlines()[1]}"),
         "docker.storage": ("pass", "data in /data/docker, on /data ext4 1.8G free"),
     }
 
@@ -73,8 +75,8 @@ def test_all_is_well() -> None:
     ("outputs", "identifier", "evidence"),
     [
         ({"bash": (125, "", "x" * 400 + "no space left\n")}, "docker.run", "no space left"),
-        ({"setpriv": (0, "Client:\n", "")}, "docker.strangers", "everybody on this host can use docker"),
-        ({"setpriv": (1, "", "Cannot connect to the Docker daemon\n")}, "docker.strangers", "gets: Cannot connect"),
+        ({"setpriv": (0, "Client:\n", "")}, "docker.socket", "everybody on this host can use docker"),
+        ({"setpriv": (1, "", "Cannot connect to the Docker daemon\n")}, "docker.socket", "gets: Cannot connect"),
         ({"docker": (1, "", "Cannot connect to the Docker daemon\n")}, "docker.options", "does not answer: Cannot"),
         (answer(LiveRestoreEnabled=False, LoggingDriver="json-file"), "docker.options", "live-restore, log-driver"),
         (answer(DockerRootDir="/var/lib/docker"), "docker.options", "in force differs: data-root"),
@@ -102,6 +104,17 @@ def test_data_on_the_root_file_system_is_a_warning() -> None:
     assert found({"data_root": ""}, **mount)["docker.storage"]["status"] == "pass"
 
 
+def test_images_of_containerd_are_named_with_their_disk() -> None:
+    store = answer(DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]])
+    both = found(**store)["docker.storage"]
+    assert (both["status"], "images in /data/containerd" in both["evidence"]) == ("pass", True)
+    own = answer(
+        DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]],
+        Containerd={"Address": "/run/docker/containerd/x"},
+    )
+    assert "images" not in found(**own)["docker.storage"]["evidence"]
+
+
 def test_missing_docker_is_reported_and_not_raised() -> None:
     rows = found({"rootless_users": ["carol"]}, docker=MISSING, bash=MISSING, setpriv=MISSING, runuser=MISSING)
     assert {identifier: row["status"] for identifier, row in rows.items() if identifier != "docker.group"} == {
@@ -109,7 +122,7 @@ def test_missing_docker_is_reported_and_not_raised() -> None:
         "docker.run": "fail",
         "docker.published": "skip",
         "docker.options": "fail",
-        "docker.strangers": "fail",
+        "docker.socket": "fail",
         "docker.storage": "skip",
     }
     assert rows["docker.storage"]["evidence"].startswith("data in an unknown place, on")

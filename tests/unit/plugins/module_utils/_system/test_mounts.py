@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount
 
@@ -102,3 +103,15 @@ def test_fstab_without_noauto_and_made_up_file_systems() -> None:
         "",
     ]
     assert mounts.parse_fstab("\n".join(left_out)) == []
+
+
+@pytest.mark.parametrize(
+    "kind", [*sorted(mounts.NETWORK), "fuse.mergerfs", "fuse.ceph-fuse", "fuseblk", "fuse", "vfat", "ecryptfs"]
+)
+def test_no_layers_on_file_systems_of_servers_and_of_fuse(kind: str) -> None:
+    assert not mounts.can_hold_layers(kind)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs"])
+def test_layers_on_file_systems_of_linux(kind: str) -> None:
+    assert mounts.can_hold_layers(kind)
