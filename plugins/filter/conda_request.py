@@ -12,8 +12,8 @@ author: The Rigwright engineers (@rigwright)
 description:
   - Turns the environments of the role P(rigwright.workstation.conda#role) into those of M(rigwright.workstation.conda_environment),
     and puts the base before them.
-  - The packages of an C(environment.yml) are added. Older forms of match specs, such as C(numpy=2.1.*) and C(numpy=2.1.0=py312_0), become
-    forms that every tool reads alike.
+  - The packages of an C(environment.yml) are added. Older forms of match specs, such as C(numpy=2.1.*), C(numpy=2.1.0=py312_0) and
+    C(pytorch=*=*cuda*), become forms that every tool reads alike. A channel that only a package names comes after the others.
 positional: _input, files
 options:
   _input:
@@ -60,8 +60,13 @@ from typing import Any
 import yaml
 
 BASE = "base"
-# Anaconda's own channels, by name or address. Organizations have to pay for them.
-PAID = re.compile(r"defaults|anaconda|main|r|msys2|https?://([\w-]+\.)*anaconda\.com/.*")
+# Anaconda's own channels, by name or by present and former address. Organizations have to pay for them.
+PAID = re.compile(
+    r"(defaults|anaconda|main|r|msys2|pkgs)(/.*)?|https?://(([\w-]+\.)*anaconda\.com|repo\.continuum\.io)/.*"
+)
+# What conda-lock reads, and conda ignores.
+IGNORED = {"category", "platforms"}
+SUBDIRECTORY = re.compile(r"/(noarch|(linux|osx|win)-\w+)$")
 
 
 def conda_request(
@@ -87,7 +92,7 @@ def conda_request(
                 "remedy": "correct the file, or list its packages in packages, pip and channels",
             }
         )
-        environments.append(_environment(row, written, files, update))
+        environments.append(_environment(row, written, files, update, channels or []))
     named = [channel for row in environments for channel in row.get("channels") or []]
     requirements += [_are_free("conda_channels", channels or []), _are_free("conda_environments", named)]
     return {"environments": environments, "requirements": requirements}
@@ -113,16 +118,23 @@ def _base_is_free(rows: list[dict[str, Any]], base: list[str]) -> dict[str, Any]
 
 
 def _environment(
-    row: dict[str, Any], written: dict[str, Any], files: Mapping[str, str], update: bool
+    row: dict[str, Any], written: dict[str, Any], files: Mapping[str, str], update: bool, default: list[str]
 ) -> dict[str, Any]:
     python = [f"python {row['python']}.*"] if row.get("python") else []
     packages = [*python, *map(plain, [*(row.get("packages") or []), *written.get("packages", [])])]
-    channels = row.get("channels") or written.get("channels")
+    pip = [*(row.get("pip") or []), *written.get("pip", [])]
+    if pip and not packages and not row.get("lock"):
+        # As conda does, so that there is a Python.
+        packages = ["pip"]
+    channels = list(row.get("channels") or written.get("channels") or [])
+    others = [channel for channel in dict.fromkeys(map(channel_of, packages)) if channel]
+    if set(others) - set(channels or default):
+        channels = list(dict.fromkeys([*(channels or default), *others]))
     return {
         "name": row["name"],
         "state": row.get("state") or "present",
         "packages": packages,
-        "pip": [*(row.get("pip") or []), *written.get("pip", [])],
+        "pip": pip,
         "lock": files[row["lock"]] if row.get("lock") else "",
         "cuda": "auto" if row.get("cuda") is None else str(row["cuda"]),
         "generation": int(row.get("generation") or 0),
@@ -133,6 +145,10 @@ def _environment(
 
 def plain(text: str) -> str:
     """Return a match spec without older forms of conda."""
+    build = re.fullmatch(r"\s*([^\s=<>!~\[]+)\s*={1,2}\s*([^=\s<>~,|]+)=([^=\s,|]+)\s*", text)
+    if build and not re.fullmatch(r"[\w.:-]+=[^*!]+=[\w*]+", text.strip()):
+        name, version, rest = build.groups()
+        return f"{name}[version='{'' if '*' in version else '=='}{version}',build='{rest}']"
     found = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([^=\s<>!~*,|]+)(\.\*|=[\w*]+)?\s*", text)
     if not found:
         return text
@@ -142,17 +158,23 @@ def plain(text: str) -> str:
     return f"{name} {version}.*"
 
 
+def channel_of(text: str) -> str:
+    """Return the channel that a match spec names, empty without one."""
+    found = re.match(r"\s*([^\s\[]+?)::", text) or re.search(r"""\[.*\bchannel=["']?([^"',\]]+)""", text)
+    return SUBDIRECTORY.sub("", found[1]) if found else ""
+
+
 def _read(text: str) -> tuple[dict[str, Any], str]:
     """Return the packages and channels of an environment.yml, and the problem with it, if any."""
     try:
         data = yaml.safe_load(text)
         rows = data["dependencies"]
         packages = [row for row in rows if isinstance(row, str)]
-        pip = [line for row in rows if not isinstance(row, str) for line in row["pip"]]
+        pip = [line for row in rows if not isinstance(row, str) for line in row["pip"] or []]
     except (yaml.YAMLError, KeyError, TypeError):
         return {}, "is not an environment.yml with dependencies"
     # The role decides on name and prefix.
-    unknown = data.keys() - {"name", "prefix", "channels", "dependencies"}
+    unknown = data.keys() - {"name", "prefix", "channels", "dependencies"} - IGNORED
     if unknown:
         return {}, f"has {', '.join(sorted(unknown))}, which the role does not support"
     channels = [channel for channel in data.get("channels") or [] if channel != "nodefaults"]

@@ -34,6 +34,8 @@ else:
     import asyncio
 
 ENVIRONMENT = "default"
+# rattler's message for `python 3.8`, which is 3.8 alone for some tools and any 3.8.x for others.
+AMBIGUOUS = "missing range specifier"
 
 Records = list[t.Any]
 
@@ -67,11 +69,24 @@ def channels(spec: Spec) -> Records:
     return [rattler.Channel(name, configuration) for name in spec["channels"]]
 
 
+def match_spec(text: str) -> t.Any:
+    """Return a match spec as conda reads it, and refuse one that tools read in two ways.
+
+    Strict parsing also refuses what all of them read alike: `numpy ==2.3.1.*`, `python <3.11.*`, a build with dots.
+    """
+    try:
+        return rattler.MatchSpec(text, strict=True)
+    except exceptions.InvalidMatchSpecError as error:
+        if AMBIGUOUS in str(error):
+            raise
+    return rattler.MatchSpec(text, strict=False)
+
+
 def match_specs(name: str, texts: t.Iterable[str]) -> Records:
     specs = []
     for text in texts:
         try:
-            specs.append(rattler.MatchSpec(text, strict=True))
+            specs.append(match_spec(text))
         except exceptions.InvalidMatchSpecError as error:
             raise CondaError(f"the environment {name} asks for the package {text!r}: {error}") from error
     return specs

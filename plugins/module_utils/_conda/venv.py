@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import hashlib
@@ -16,7 +17,11 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.uv import RunCommand
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file, replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
+    replace_file,
+    replace_link,
+    sync_directory,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 # Written into an environment when it is complete.
@@ -135,10 +140,19 @@ def apply(facts: Facts, steps: Plan, requirements: str, index_url: str, run: Run
     elif not steps.wanted and facts.current:
         os.unlink(path)
     for directory in steps.surplus:
-        shutil.rmtree(directory)
+        remove(directory)
     folder = os.path.dirname(path)
     if not steps.wanted and os.path.dirname(folder) != "/" and os.path.isdir(folder) and not os.listdir(folder):
         os.rmdir(folder)
+
+
+def remove(directory: str) -> None:
+    """Remove an environment. Without its receipt, the rest that a killed run leaves counts as incomplete."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(directory, RECEIPT))
+    # A power cut may not bring the receipt back after files are gone.
+    sync_directory(directory)
+    shutil.rmtree(directory)
 
 
 def make(directory: str, requirements: str, index_url: str, run: RunCommand) -> None:
@@ -146,7 +160,8 @@ def make(directory: str, requirements: str, index_url: str, run: RunCommand) -> 
 
     :raises VenvError: venv or pip failed.
     """
-    shutil.rmtree(directory, ignore_errors=True)
+    if os.path.isdir(directory):
+        remove(directory)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     # Not through a link of an environment that the module itself may run in.
     rc, out, err = run([sys.executable, "-I", "-m", "venv", directory])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api 
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import read_records
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.facts import RunCommand, describe_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import DAEMON_JSON
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import show
 
 ROOT = "/"
 # Of the index, which has a few hundred KiB.
@@ -46,13 +48,18 @@ def read_docker() -> toolkit.Docker | None:
     return toolkit.Docker(tuple(info.get("Runtimes") or ()), bool(info.get("CDISpecDirs")), gpu)
 
 
-def settings_of(text: str) -> dict[str, str]:
-    """Return the variables of an environment file of systemd (systemd.exec(5)), as the refresh service gets them."""
-    found = {}
+def settings_of(text: str, unit: str = "") -> dict[str, str]:
+    """Return the variables of the refresh service: those of its unit, and of its environment file, which win (systemd.exec(5)).
+
+    :param unit: the property Environment, as systemctl prints it.
+    """
+    found = dict(word.partition("=")[::2] for word in shlex.split(unit))
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
         if equals and not name.startswith(("#", ";")):
-            found[name] = " ".join(shlex.split(value))
+            # systemd takes no line with a quote that does not end.
+            with contextlib.suppress(ValueError):
+                found[name] = " ".join(shlex.split(value))
     return found
 
 
@@ -69,8 +76,14 @@ def missing_links(tree: Tree) -> list[str]:
 
 
 def names_in(spec: str) -> tuple[str, ...]:
-    """Return the devices of a CDI spec, in YAML as nvidia-ctk writes it or in JSON."""
-    return tuple(re.findall(r"""^ {4,8}(?:- )?"?name"?: "?([^"\n,]+)"?,?$""", spec, re.MULTILINE))
+    """Return the devices of a CDI spec, in YAML as nvidia-ctk writes it in any version, or in JSON."""
+    if spec.lstrip().startswith("{"):
+        return tuple(str(device["name"]) for device in json.loads(spec).get("devices") or [])
+    devices = re.search(r"^devices:\n((?:[ -].*\n?)*)", spec, re.MULTILINE)
+    first = re.search(r"^( *)- ", devices[1], re.MULTILINE) if devices else None
+    if not devices or not first:
+        return ()
+    return tuple(re.findall(rf"""^{first[1]}(?:- |  )name: ["']?([^"'\n]+)""", devices[1], re.MULTILINE))
 
 
 def read_refresh(run: RunCommand, tree: Tree, loaded: bool) -> toolkit.Refresh:
@@ -79,7 +92,8 @@ def read_refresh(run: RunCommand, tree: Tree, loaded: bool) -> toolkit.Refresh:
         return toolkit.Refresh(stale="there is no CDI spec yet")
     if not loaded:
         return toolkit.Refresh(problem="the driver is not loaded")
-    settings = settings_of(tree.text(SETTINGS))
+    unit = show(run, [toolkit.SERVICE], ["Environment"])[toolkit.SERVICE].get("Environment", [""])[0]
+    settings = settings_of(tree.text(SETTINGS), unit)
     path = settings.get(OUTPUT, toolkit.SPEC)
     with tempfile.TemporaryDirectory() as folder:
         generated = os.path.join(folder, os.path.basename(path))

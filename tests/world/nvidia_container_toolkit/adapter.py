@@ -22,4 +22,4 @@ def devices(spec: str) -> list[str]:
 
 def settings(text: str, unit: str = "") -> dict[str, str]:
     """Return the variables of the refresh service: those of its unit, and of its file of variables."""
-    return gpu_toolkit_facts.settings_of(text)
+    return gpu_toolkit_facts.settings_of(text, unit)

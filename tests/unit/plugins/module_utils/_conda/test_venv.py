@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.venv 
     RECEIPT,
     Facts,
     VenvError,
+    is_complete,
     make,
     name_of,
     plan,
     read_facts,
+    remove,
 )
 
 PATH = "/opt/rigwright/python"
@@ -68,3 +71,26 @@ def test_venv_that_fails_names_its_package(tmp_path: Path) -> None:
 
     with pytest.raises(VenvError, match="Install the package python3-venv"):
         make(str(tmp_path / "python-1"), "a==1\n", "", run)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_removal_cut_short_leaves_no_complete_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    directory = Path(name_of(str(tmp_path / "python"), "a==1\n"))
+    (directory / "bin").mkdir(parents=True)
+    (directory / "bin/python3").touch()
+    (directory / RECEIPT).touch()
+    assert is_complete(str(directory))
+
+    def killed(*_arguments: Any, **_options: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(Killed):
+        make(str(directory), "a==1\n", "", killed) if again else remove(str(directory))
+    assert (directory / "bin/python3").exists()
+    assert not is_complete(str(directory))

@@ -34,7 +34,7 @@ class Host:
     """A host below a root, with docker's and the toolkit's packages and a driver that is loaded."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.says = root, SPEC
+        self.root, self.says, self.unit = root, SPEC, ""
         self.environments: list[dict[str, str]] = []
         self.packages: dict[str, str] = {"docker.io": "26.1.5+dfsg1-9"}
         self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Thu\n")
@@ -55,7 +55,11 @@ class Host:
     def facts(self) -> toolkit.Host:
         return facts.read_host(self.run_command, read_driver(Tree(str(self.root))), {})
 
-    def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+    def run_command(
+        self, command: list[str], environ_update: dict[str, str], check_rc: bool = False
+    ) -> tuple[int, str, str]:
+        if command[0] == "systemctl":
+            return 0, f"Id={toolkit.SERVICE}\nNames={toolkit.SERVICE}\nEnvironment={self.unit}\n", ""
         self.environments.append(environ_update)
         if not self.says:
             return 1, "", "level=info\nfailed to generate CDI spec: failed to initialize NVML: Driver Not Loaded"
@@ -95,6 +99,16 @@ def test_settings_of_the_service_are_used(host: Host) -> None:
     assert host.facts().refresh.stale == ""
     assert host.environments[0]["NVIDIA_CTK_DEBUG"] == "true"
     assert host.environments[0][facts.OUTPUT].endswith("/gpus.yaml")
+
+
+def test_settings_of_the_unit_are_used_and_the_file_wins(host: Host) -> None:
+    host.install()
+    host.unit = f"{facts.OUTPUT}=/etc/cdi/nvidia.yaml 'NVIDIA_X=a b'"
+    host.write("/etc/cdi/nvidia.yaml", SPEC)
+    assert host.facts().refresh.stale == ""
+    assert host.environments[0]["NVIDIA_X"] == "a b"
+    host.write(facts.SETTINGS, f"{facts.OUTPUT}=/srv/other.yaml\nNVIDIA_Y=it's\n")
+    assert "/srv/other.yaml" in host.facts().refresh.stale
 
 
 def test_error_of_nvidia_ctk_is_reported(host: Host) -> None:

@@ -105,10 +105,10 @@ def test_data_on_the_root_file_system_is_a_warning() -> None:
 
 
 def test_images_of_containerd_are_named_with_their_disk() -> None:
-    store = answer(DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]])
+    store: dict[str, Any] = answer(DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]])
     both = found(**store)["docker.storage"]
     assert (both["status"], "images in /data/containerd" in both["evidence"]) == ("pass", True)
-    own = answer(
+    own: dict[str, Any] = answer(
         DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]],
         Containerd={"Address": "/run/docker/containerd/x"},
     )
