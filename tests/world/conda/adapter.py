@@ -24,7 +24,7 @@ def environment(text: str) -> dict[str, Any]:
             raise plan.CondaError(f"{row['variable']} {row['problem']}")
     row = {"channels": [], **result["environments"][0]}
     params = {"environments": [row], "channels": ["conda-forge"], "channel_alias": "", "exclusive": False, "keep": 1}
-    wanted = parse_request(params, list, "")
+    wanted = parse_request(params, list, ("", ""))
     plan.check("", wanted, {"x": plan.Environment("x")})
     solver.match_specs("x", wanted[0].spec["packages"])
     return {key: wanted[0].spec[key] for key in ("packages", "pip", "channels")}

@@ -86,7 +86,7 @@ def test_removal_cut_short_leaves_no_complete_environment(
     (directory / RECEIPT).touch()
     assert is_complete(str(directory))
 
-    def killed(*_arguments: Any, **_options: Any) -> None:
+    def killed(*_arguments: Any, **_options: Any) -> Any:
         raise Killed
 
     monkeypatch.setattr(shutil, "rmtree", killed)
