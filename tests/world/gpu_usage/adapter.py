@@ -25,7 +25,8 @@ from harness.fakes import nvml
 
 USERS = {"root": 0, "ollama": 998, "alice": 1000, "bob": 1001, "carol": 1002}
 NOW = 1_764_000_000.0
-STEP_S = 15
+# The longest interval of the role: hours are simulated in few samples.
+STEP_S = 300
 
 
 class World:
@@ -149,11 +150,11 @@ def hours(
             return 1
 
         sampler = Sampler(
-            Settings("ws1", **(settings or {})), host.tree, lambda: host.probe.sample(host.clock, host.now), send, list
+            Settings("ws1", STEP_S, **(settings or {})), host.tree, lambda: host.probe.sample(host.clock, host.now), send, list
         )
         running = list(processes)
         waiting = list(later)
-        for number in range(round(seconds / STEP_S)):
+        for number in range(round(seconds / STEP_S) + 1):
             host.now += STEP_S
             host.clock += STEP_S
             while waiting and number * STEP_S >= waiting[0]["after"]:
