@@ -32,7 +32,9 @@ STEP_S = 300
 class World:
     """A host: its /proc, its accounts, its containers and its GPUs."""
 
-    def __init__(self, root: Path, machine: nvml.Machine | None, containers: Mapping[str, Any], users: Mapping[str, int]):
+    def __init__(
+        self, root: Path, machine: nvml.Machine | None, containers: Mapping[str, Any], users: Mapping[str, int]
+    ):
         self.root, self.machine, self.users = root, machine, dict(users)
         self.tree = Tree(str(root))
         self.now, self.clock = NOW, 100_000.0
@@ -42,15 +44,22 @@ class World:
         path = root / CONTAINERS.lstrip("/")
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({"containers": containers}))
-        self.processes = Processes(self.tree, self.name_of, 100)
+        self.processes = Processes(self.tree, self.name_of, 100, self.users.get)
         self.probe = Probe(self.processes)
 
     def name_of(self, uid: int) -> str:
         return next((name for name, number in self.users.items() if number == uid), "")
 
     def add(
-        self, pid: int, uid: int, group: str, command: str = "python3", start: float | None = None, state: str = "S",
-        login: int = 2**32 - 1, **_rest: Any,
+        self,
+        pid: int,
+        uid: int,
+        group: str,
+        command: str = "python3",
+        start: float | None = None,
+        state: str = "S",
+        login: int = 2**32 - 1,
+        **_rest: Any,
     ) -> None:
         folder = self.root / f"proc/{pid}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,10 +121,12 @@ def shares(
             host.machine.run_process(0, pid, kind=kind)
         for read in reads:
             host.now, host.clock = NOW + read["at"], 100_000.0 + read["at"]
-            host.machine.change({
-                f"gpu.0.use.{pid}": f"{round((host.now - ago) * 1e6)} {percent} 0 0 0"
-                for pid, (ago, percent) in read.get("samples", {}).items()
-            })
+            host.machine.change(
+                {
+                    f"gpu.0.use.{pid}": f"{round((host.now - ago) * 1e6)} {percent} 0 0 0"
+                    for pid, (ago, percent) in read.get("samples", {}).items()
+                }
+            )
             (gpu,) = host.probe.sample(host.clock, host.now)["gpus"]
             answers.append({row["pid"]: row["share_percent"] for row in gpu["processes"]})
     return answers
@@ -150,7 +161,11 @@ def hours(
             return 1
 
         sampler = Sampler(
-            Settings("ws1", STEP_S, **(settings or {})), host.tree, lambda: host.probe.sample(host.clock, host.now), send, list
+            Settings("ws1", STEP_S, **(settings or {})),
+            host.tree,
+            lambda: host.probe.sample(host.clock, host.now),
+            send,
+            list,
         )
         running = list(processes)
         waiting = list(later)

@@ -25,19 +25,28 @@ _SHORT_ID = 12
 _ID = r"[0-9a-f]{64}"
 _USER_SLICE = re.compile(r"user-(\d+)\.slice")
 _SESSION = re.compile(r"session-([^/.]+)\.scope")
-_CONTAINER = re.compile(rf"(?:docker|libpod|crio|nerdctl|cri-containerd)-({_ID})(?:\.scope)?")
-# Parents with the plain id of a container below them: docker and podman without systemd, and containerd.
-_PARENTS = re.compile(r"docker|libpod_parent|containerd|default|k8s\.io")
-_MACHINE = re.compile(r"(?:machine-|lxc\.payload\.)(.+?)(?:\.scope)?")
-_PODS = re.compile(r"(?:kubelet-)?kubepods(?:\.slice)?")
-_POD = re.compile(r"(?:.*-)?pod([0-9a-f]{8}[-_]?[0-9a-f_-]{23,27})(?:\.slice)?")
+# The plain id is that of docker and podman without systemd, of containerd, and below any other parent (`--cgroup-parent`, ECS).
+_CONTAINER = re.compile(
+    rf"(?:[^:]*:(?:docker|cri-containerd|nerdctl):|(?:docker|libpod|crio|nerdctl|cri-containerd)-)?({_ID})(?:\.scope)?"
+)
+# A container of podman in a unit of its own (`--cgroups=split`, Quadlet).
+_PAYLOAD = re.compile(rf"libpod-payload-({_ID})")
+_MACHINE = re.compile(r"(?:machine-|lxc\.payload\.)(.+?)(?:\.scope)?|systemd-nspawn@(.+)\.service")
+# Parents with the name of a container below them: LXC before 4, and Proxmox.
+_LXC = re.compile(r"lxc(?:\.payload)?")
+# containerd without systemd writes `kubepods-podUID.slice:cri-containerd:ID` as one name.
+_PODS = re.compile(r"(?:kubelet-)?kubepods(?:[.-].*)?")
+_POD = re.compile(r"(?:.*-)?pod([0-9a-f]{8}[-_]?[0-9a-f_-]{23,27})(?:\.slice(?::.*)?)?")
 _SLURM = re.compile(r"slurm(?:_[\w-]+)?|(?:[\w-]+_)?slurmstepd\.scope")
-_JOB = re.compile(r"job_(\d+)")
+# The number of a job; from Slurm 26.05 on, the id of its record.
+_JOB = re.compile(r"job_(\d+)|(s[0-9A-Z]{8,20})")
 _SLURM_UID = re.compile(r"uid_(\d+)")
 _JUPYTER = re.compile(r"jupyter-(.+?)(?:-singleuser)?\.service")
 _UNIT = re.compile(r".+\.(?:service|scope)")
 # System units of root that make the groups of others below their own.
 _ENGINES = re.compile(r"(?:docker|containerd|k3s|k3s-agent|kubelet|rke2-server|rke2-agent|crio|slurmd)\.service")
+# The first groups that systemd makes: below another one they are those of a guest.
+_FIRST_SLICES = ("user.slice", "system.slice")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,22 +68,37 @@ class Names:
 
     :param users: the name of a uid; empty for none.
     :param services: the PAM service of a login session, such as ``sshd``, by its id; empty for none.
-    :param containers: ``name`` and ``user`` of a running container, by its id.
+    :param containers: ``name``, ``user`` (label) and ``uid`` (``docker run --user``) of a running container, by its id.
+    :param uids: the uid of a name; None for none.
+    :param subordinate: the text of ``/etc/subuid``.
     """
 
     users: t.Callable[[int], str]
     services: t.Callable[[str], str] = lambda _session: ""
     containers: t.Mapping[str, t.Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    uids: t.Callable[[str], int | None] = lambda _name: None
+    subordinate: str = ""
 
 
-def attribute(groups: str, uid: int, names: Names) -> Owner:
+@dataclasses.dataclass(frozen=True)
+class _Process:
+    """What the kernel says of a process: its real uid, and the user who logged in (None for none)."""
+
+    uid: int
+    login: int | None
+    names: Names
+
+
+def attribute(groups: str, uid: int, names: Names, login: int | None = None) -> Owner:
     """Return the owner of a process.
 
     :param groups: the text of ``/proc/PID/cgroup``, of cgroup v1, v2 or both.
     :param uid: the real uid of the process.
+    :param login: the uid in ``/proc/PID/loginuid``, which no user can change; None where nobody logged in.
     """
-    found = [_of_path(path, uid, names) for path in paths_of(groups)]
-    return min(found, key=lambda owner: KINDS.index(owner.kind), default=_known(uid, UNKNOWN, "", names))
+    process = _Process(uid, login, names)
+    found = [_of_path(path, process) for path in paths_of(groups)]
+    return min(found, key=lambda owner: KINDS.index(owner.kind), default=_known(process, UNKNOWN, ""))
 
 
 def paths_of(groups: str) -> list[str]:
@@ -84,81 +108,123 @@ def paths_of(groups: str) -> list[str]:
     return list(dict.fromkeys(row[2] for row in rows if len(row) == 3 and row[2].strip("/.")))
 
 
-def _of_path(path: str, uid: int, names: Names) -> Owner:
+def _of_path(path: str, process: _Process) -> Owner:
     parts = [part for part in path.split("/") if part not in ("", "..")]
+    slice_of = _USER_SLICE.fullmatch("".join(parts[1:2]))
+    if slice_of and parts[0] == _FIRST_SLICES[0]:
+        return _of_user(int(slice_of[1]), parts[2:], process.names)
     for number, part in enumerate(parts):
         below = parts[number + 1 :]
-        slice_of = _USER_SLICE.fullmatch(part)
-        if slice_of:
-            return _of_user(int(slice_of[1]), below, names)
         if _SLURM.fullmatch(part):
-            return _of_slurm(below, uid, names)
+            return _of_slurm(below, process)
         if _PODS.fullmatch(part):
-            return Owner("", None, KUBERNETES, _first(_POD, below).replace("_", "-"))
+            return Owner("", None, KUBERNETES, _first(_POD, parts[number:]).replace("_", "-"))
         identifier = _container(part, below)
         if identifier:
-            return _of_container(identifier, uid, names)
+            return _of_container(identifier, process.names.containers.get(identifier, {}), process)
         jupyter = _JUPYTER.fullmatch(part)
         if jupyter:
-            return _of_jupyter(jupyter[1], part, uid, names)
+            return _of_jupyter(jupyter[1], part, process)
         if _UNIT.fullmatch(part) and not (_ENGINES.fullmatch(part) and below):
-            return _known(uid, SYSTEM, part, names)
-    return _known(uid, UNKNOWN, "", names)
+            # The user of the unit may have made the groups below: they name no other container.
+            payload = _first(_PAYLOAD, below)
+            return _of_container(payload, {}, process) if payload else _known(process, SYSTEM, part)
+        if number and part in _FIRST_SLICES:
+            # A guest of an unknown kind: its uids are not those of the host.
+            return Owner("", None, UNKNOWN, parts[0])
+    return _known(process, UNKNOWN, "")
 
 
 def _of_user(uid: int, below: t.Sequence[str], names: Names) -> Owner:
     """Return an owner below the slice of a user: whatever the groups there are called, they are this user's."""
+    process = _Process(uid, None, names)
     for number, part in enumerate(below):
         session = _SESSION.fullmatch(part)
         if session:
             kind = SSH if names.services(session[1]).startswith("ssh") else SESSION
-            return _known(uid, kind, "", names)
+            return _known(process, kind, "")
         identifier = _container(part, below[number + 1 :])
         if identifier:
-            name = names.containers.get(identifier, {}).get("name") or identifier[:_SHORT_ID]
-            return _known(uid, CONTAINER, name, names)
+            return _known(process, CONTAINER, names.containers.get(identifier, {}).get("name") or _shown(identifier))
         if _UNIT.fullmatch(part) and part != f"user@{uid}.service":
-            return _known(uid, JUPYTER if _JUPYTER.fullmatch(part) else UNIT, part, names)
-    return _known(uid, UNIT if below else UNKNOWN, "", names)
+            return _known(process, JUPYTER if _JUPYTER.fullmatch(part) else UNIT, part)
+    return _known(process, UNIT if below else UNKNOWN, "")
 
 
-def _of_slurm(below: t.Sequence[str], uid: int, names: Names) -> Owner:
+def _of_slurm(below: t.Sequence[str], process: _Process) -> Owner:
     named = _first(_SLURM_UID, below)
-    return _known(int(named) if named else uid, SLURM, _first(_JOB, below), names)
+    owner = dataclasses.replace(process, uid=int(named)) if named else process
+    return _known(owner, SLURM, _first(_JOB, below))
 
 
-def _of_container(identifier: str, uid: int, names: Names) -> Owner:
-    entry = names.containers.get(identifier, {})
-    name = entry.get("name") or identifier[:_SHORT_ID]
-    if entry.get("user"):
-        return Owner(entry["user"], None, CONTAINER, name)
-    # Root and the service users of an image are nobody's account on the host.
-    return _person(uid, CONTAINER, name, names)
+def _of_container(identifier: str, entry: t.Mapping[str, str], process: _Process) -> Owner:
+    """Return the owner of a container: its label, the user who started it, or nobody.
+
+    The uids in a container are those of its image: uid 1000 in it says nothing about the account 1000 of the host.
+    """
+    name = entry.get("name") or _shown(identifier)
+    label = entry.get("user", "")
+    if label.isdecimal() and process.names.uids(label) is None:
+        # `--label rigwright.user=$UID`
+        label = process.names.users(int(label)) or label
+    if label:
+        uid = process.names.uids(label)
+        return Owner(label, uid, CONTAINER, name)
+    uids = [process.uid] if entry.get("uid") == str(process.uid) else []
+    for uid in [*uids, *([] if process.login is None else [process.login])]:
+        owner = _person(uid, CONTAINER, name, process.names)
+        if owner.user:
+            return owner
+    return Owner("", None, CONTAINER, name)
 
 
-def _of_jupyter(label: str, unit: str, uid: int, names: Names) -> Owner:
-    owner = _person(uid, JUPYTER, unit, names)
+def _of_jupyter(label: str, unit: str, process: _Process) -> Owner:
+    owner = _person(process.uid, JUPYTER, unit, process.names)
     # A spawner with dynamic users: the hub, which is a system service, has named the unit.
     return owner if owner.user else Owner(label, None, JUPYTER, unit)
 
 
 def _container(part: str, below: t.Sequence[str]) -> str:
-    match = _CONTAINER.fullmatch(part)
-    if match:
-        return match[1]
-    if _PARENTS.fullmatch(part) and below:
-        match = re.fullmatch(rf"(?:libpod-)?({_ID})", below[0])
-        return match[1] if match else ""
-    match = _MACHINE.fullmatch(part)
-    return match[1] if match else ""
+    if _LXC.fullmatch(part) and below:
+        return below[0]
+    match = _CONTAINER.fullmatch(part) or _PAYLOAD.fullmatch(part) or _MACHINE.fullmatch(part)
+    return _group(match) if match else ""
 
 
 def _first(pattern: re.Pattern[str], parts: t.Iterable[str]) -> str:
-    return next((match[1] for match in map(pattern.fullmatch, parts) if match), "")
+    return next((_group(match) for match in map(pattern.fullmatch, parts) if match), "")
 
 
-def _known(uid: int, kind: str, name: str, names: Names) -> Owner:
-    return Owner(names.users(uid) or str(uid), uid, kind, name)
+def _group(match: re.Match[str]) -> str:
+    return next(filter(None, match.groups()), "")
+
+
+def _shown(identifier: str) -> str:
+    """Return an id as docker shortens it, and the whole name of a machine."""
+    return identifier[:_SHORT_ID] if re.fullmatch(_ID, identifier) else identifier
+
+
+def _known(process: _Process, kind: str, name: str) -> Owner:
+    """Return the owner of a process of the host: its account; for a subordinate uid the user who logged in, or who has the range."""
+    names = process.names
+    if names.users(process.uid):
+        return Owner(names.users(process.uid), process.uid, kind, name)
+    found = {process.login} if process.login is not None else _owners_of(process.uid, names)
+    if len(found) > 1 or None in found:
+        return Owner("", None, kind, name)
+    uid = next(iter(found), process.uid)
+    return Owner(names.users(t.cast(int, uid)) or str(uid), uid, kind, name)
+
+
+def _owners_of(uid: int, names: Names) -> set[int | None]:
+    """Return the users who have a subordinate uid by ``/etc/subuid``: several where ranges overlap, None for one without an account."""
+    found: set[int | None] = set()
+    for line in names.subordinate.split("\n"):
+        user, first, count = ([field.strip() for field in line.split(":")] + ["", "", ""])[:3]
+        if first.isdecimal() and count.isdecimal() and int(first) <= uid < int(first) + int(count):
+            number = names.uids(user)
+            found.add(int(user) if number is None and user.isdecimal() else number)
+    return found
 
 
 def _person(uid: int, kind: str, name: str, names: Names) -> Owner:

@@ -4,6 +4,8 @@
 
 """The program of the unit rigwright-gpu-containers: it writes names and users of running containers for the sampler.
 
+A uid in a container is that of an account of the host only where `docker run --user` named it, and not the image.
+
 Docker's group has the rights of root. So the sampler does not have it, and this program does nothing else.
 """
 
@@ -26,25 +28,47 @@ INTERVAL_S = 15
 _NAME = 64
 
 
-def names_of(containers: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, dict[str, str]]:
-    """Return name and user of each container, by its id."""
+def names_of(
+    containers: t.Iterable[t.Mapping[str, t.Any]], uids: t.Mapping[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return name, user and uid of each container, by its id.
+
+    :param uids: the uids of containers that are known already.
+    """
+    known = uids or {}
     return {
         str(row["Id"]): {
             "name": shown(str((row.get("Names") or [""])[0]).lstrip("/"), _NAME),
             # A long label would make the file larger than the sampler reads.
             "user": shown(str((row.get("Labels") or {}).get(LABEL, "")), _NAME),
+            "uid": known[row["Id"]] if row["Id"] in known else uid_of(str(row["Id"])),
         }
         for row in containers
     }
 
 
+def uid_of(identifier: str) -> str:
+    """Return the uid that `docker run --user` has given to a container; empty where its image has its user, or names one."""
+    try:
+        container = ask(f"/containers/{identifier}/json")
+        user = str(container["Config"]["User"])
+        default = str((ask(f"/images/{container['Image']}/json")["Config"] or {}).get("User", ""))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ""
+    uid = user.partition(":")[0]
+    return uid if uid.isdecimal() and user != default else ""
+
+
 def write_names(path: str, last: str) -> str:
     """Write the file if it is not as it was, and return its text. Without docker it has no container.
+
+    :param last: the text of the last call: the uid of a container that is in it is not asked for again.
 
     :raises OSError: it cannot be written.
     """
     try:
-        found = names_of(ask("/containers/json"))
+        known = json.loads(last)["containers"] if last else {}
+        found = names_of(ask("/containers/json"), {identifier: row["uid"] for identifier, row in known.items()})
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         found = {}
     text = json.dumps({"containers": found}, sort_keys=True) + "\n"

@@ -35,6 +35,8 @@ class Metrics:
 
     totals: dict[Label, dict[str, float]] = dataclasses.field(default_factory=dict)
     active: dict[Label, float] = dataclasses.field(default_factory=dict)
+    # Labels of which the GPU does not report the share of a process.
+    unshared: set[Label] = dataclasses.field(default_factory=set)
 
     def label(self, gpu: str, user: str, kind: str, gpus: int, now: float) -> Label:
         """Return the labels under which a user is counted. Who has labels keeps them, so that counters only grow."""
@@ -59,25 +61,28 @@ class Metrics:
 
         :param now: seconds of a clock that is never set.
         """
+        self.unshared.clear()
         for values in self.totals.values():
             values.update(dict.fromkeys(_GAUGES, 0.0))
         for gpu in gpus:
             index = str(gpu["index"])
             for row in gpu["processes"]:
-                values = self.totals[self.label(index, row["user"], row["kind"], len(gpus), now)]
+                label = self.label(index, row["user"], row["kind"], len(gpus), now)
+                values = self.totals[label]
                 values["memory_bytes"] += row["memory_mib"] * (1 << 20)
                 values["sm_ratio"] += (row["share_percent"] or 0) / 100
+                if row["share_percent"] is None:
+                    self.unshared.add(label)
             for (user, kind), use in uses.get(gpu["uuid"], {}).items():
                 values = self.totals[self.label(index, user, kind, len(gpus), now)]
                 values["held_seconds_total"] += use.held_s
                 values["busy_seconds_total"] += use.busy_s
                 values["joules_total"] += use.joules
 
-    def text(self, now: float, problem: bool, answered: bool = True, unshared: t.Collection[str] = ()) -> str:
+    def text(self, now: float, problem: bool, answered: bool = True) -> str:
         """Return the textfile.
 
         :param answered: whether a GPU answered; otherwise the gauges have no line.
-        :param unshared: the indexes of GPUs that do not report shares.
         """
         lines = [
             f"# HELP {PREFIX}_timestamp_seconds Time of the sample.",
@@ -94,7 +99,7 @@ class Metrics:
             lines += [
                 f"{PREFIX}_{name}{{{labels(label)}}} {values[name]:.15g}"
                 for label, values in sorted(self.totals.items())
-                if name != "sm_ratio" or label[0] not in unshared
+                if name != "sm_ratio" or label not in self.unshared
             ]
         return "\n".join(lines) + "\n"
 

@@ -17,20 +17,26 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import has_wrong_processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import (
+    SERVER_COMMAND,
+    has_wrong_processes,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, scaled
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_memory
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.proc import Process, Processes
 
-_LISTS = (
-    "nvmlDeviceGetMPSComputeRunningProcesses",
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetGraphicsRunningProcesses",
-)
+_MPS, _COMPUTE, _GRAPHICS = (f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("MPSCompute", "Compute", "Graphics"))
+# The kernel keeps 15 characters of a name.
+_SERVER = SERVER_COMMAND[:15]
 _MIB = 1 << 20
 # Processes with samples of a GPU, at most. The driver keeps a few seconds of them.
 _SAMPLES = 1024
-_INTERVAL_US = 15_000_000
+# Without an earlier read. The driver's buffer has samples of minutes, and shares since then would be those of the past.
+_FIRST_S = 15
+# The driver looks which process is on the GPU, about once a second or more often, and reports shares of these looks since a time. A process
+# that is missing from a few looks may have been waiting for its turn; one that is missing from these seconds ran no kernel (measured:
+# docs/gpu_usage.md).
+_LEAST_S = 5
 
 Facts = dict[str, t.Any]
 
@@ -70,8 +76,6 @@ class Probe:
         card = reader.card
         memory = read_memory(reader, card.handle)
         rates = reader.ask("nvmlDeviceGetUtilizationRates")
-        memories = _memory_by_process(reader)
-        shares = self._shares(reader, now)
         return {
             "index": card.index,
             "uuid": card.uuid,
@@ -83,37 +87,61 @@ class Probe:
             "power_w": scaled(reader.ask("nvmlDeviceGetPowerUsage"), 1000),
             "power_limit_w": scaled(reader.ask("nvmlDeviceGetEnforcedPowerLimit"), 1000),
             "energy_j": scaled(reader.ask("nvmlDeviceGetTotalEnergyConsumption"), 1000),
-            "processes": [
-                {
-                    "pid": pid,
-                    "memory_mib": (used or 0) // _MIB,
-                    "share_percent": None if shares is None else shares.get(pid, 0),
-                }
-                for pid, used in sorted(memories.items())
-            ],
+            "shares": self._shares(reader, now),
+            "processes": _processes(reader),
         }
 
-    def _shares(self, reader: Reader, now: float) -> dict[int, int] | None:
-        """Return the percent of the SMs of each process since the last sample; None where the GPU does not report them, as with MIG."""
+    def _shares(self, reader: Reader, now: float) -> dict[int, int | None] | None:
+        """Return the percent of the SMs of each process that has samples; None where the GPU does not report them, as with MIG.
+
+        The interval is that since the last read, and no shorter than the driver's own.
+        """
         uuid, now_us = reader.card.uuid, int(now * 1e6)
-        since = self._read_until.get(uuid, 0)
-        # The driver stamps samples with the clock: after the clock was set back there would be none until it is past *since*.
-        rows = _samples(reader, since if since <= now_us else now_us - _INTERVAL_US)
+        last = self._read_until.get(uuid, now_us + 1)
+        # The driver stamps samples with the clock: after the clock was set back there would be none until it is past *last*.
+        since = min(last if last <= now_us else now_us - _FIRST_S * 1_000_000, now_us - _LEAST_S * 1_000_000)
+        rows = _samples(reader, since)
         if rows is None:
             return None
-        self._read_until[uuid] = max([since if since <= now_us else 0, *(row[1] for row in rows)])
+        self._read_until[uuid] = max((row[1] for row in rows), default=min(last, now_us))
         found: dict[int, list[int]] = {}
         for pid, _stamp, percent in rows:
-            # Some drivers answer with numbers beyond all percent.
-            if percent <= 100:
-                found.setdefault(pid, []).append(percent)
-        # A kernel that took less than a percent was a kernel.
-        return {pid: -(-sum(values) // len(values)) for pid, values in found.items()}
+            found.setdefault(pid, []).append(percent)
+        # A kernel that took less than a percent was a kernel. What a number beyond all percent means is unknown; some drivers have them.
+        return {pid: None if max(values) > 100 else -(-sum(values) // len(values)) for pid, values in found.items()}
 
     def _add_owners(self, gpus: t.Sequence[Facts], uptime: float, now: float) -> None:
-        found = self.processes.read({row["pid"] for gpu in gpus for row in gpu["processes"]}, uptime)
+        memory: dict[int, int] = {}
         for gpu in gpus:
-            gpu["processes"] = [{**row, **_described(found[row["pid"]], uptime, now)} for row in gpu["processes"]]
+            for row in gpu["processes"]:
+                memory[row["pid"]] = memory.get(row["pid"], 0) + row["memory_mib"]
+        found = self.processes.read(list(memory), uptime, memory)
+        for gpu in gpus:
+            rows = [{**row, **_described(found[row["pid"]], uptime, now)} for row in gpu["processes"]]
+            gpu["processes"] = _with_shares(rows, gpu.pop("shares"), uptime)
+
+
+def _with_shares(rows: t.Sequence[Facts], shares: t.Mapping[int, int | None] | None, uptime: float) -> list[Facts]:
+    """Add the share of each process; None where nobody knows it.
+
+    The samples of MPS's clients are those of their server: the share of one is unknown while the server works.
+    """
+
+    def own(row: Facts) -> int | None:
+        if shares is None or row["pid"] in shares:
+            return None if shares is None else shares[row["pid"]]
+        # The driver has not looked at it for long enough.
+        return None if row["start"] is not None and row["start"] > uptime - _LEAST_S else 0
+
+    servers = [own(row) for row in rows if row["command"] == _SERVER]
+    idle_servers = bool(servers) and not any(share != 0 for share in servers)
+    return [
+        {
+            **{key: value for key, value in row.items() if key != "client"},
+            "share_percent": None if row["client"] and not own(row) and not idle_servers else own(row),
+        }
+        for row in rows
+    ]
 
 
 def _described(process: Process, uptime: float, now: float) -> Facts:
@@ -125,22 +153,33 @@ def _described(process: Process, uptime: float, now: float) -> Facts:
         # Messages are for the owner: root in a container with a label is not.
         "owner_uid": process.owner.uid,
         "command": process.command,
+        "ended": process.ended,
         "start": process.start,
         "started": now if process.start is None else round(now - (uptime - process.start), 2),
     }
 
 
-def _memory_by_process(reader: Reader) -> dict[int, int | None]:
+def _processes(reader: Reader) -> list[Facts]:
     """Read the memory of each process. A client of MPS is in two lists, a process with MIG in one of them several times."""
     version = "v2" if reader.nvml and has_wrong_processes(reader.nvml.driver_version()) else "v3"
-    found: dict[int, int | None] = {}
-    for function in _LISTS:
-        listed: dict[int, int | None] = {}
+    found: dict[int, int] = {}
+    listed: dict[str, dict[int, int]] = {}
+    for function in (_MPS, _COMPUTE, _GRAPHICS):
+        used = listed[function] = {}
         for row in reader.ask(f"{function}_{version}") or []:
-            listed[row.pid] = (listed.get(row.pid) or 0) + (row.usedGpuMemory or 0)
-        for pid, used in listed.items():
-            found[pid] = max(found.get(pid) or 0, used or 0)
-    return found
+            used[row.pid] = used.get(row.pid, 0) + (row.usedGpuMemory or 0)
+        for pid, number in used.items():
+            found[pid] = max(found.get(pid, 0), number)
+    return [
+        {
+            "pid": pid,
+            "memory_mib": used // _MIB,
+            "client": pid in listed[_MPS],
+            # A desktop, a viewer, or a program that computes and draws: it waits for its user.
+            "graphics": pid in listed[_GRAPHICS],
+        }
+        for pid, used in sorted(found.items())
+    ]
 
 
 def _samples(reader: Reader, since: int) -> list[tuple[int, int, int]] | None:
@@ -154,7 +193,7 @@ def _samples(reader: Reader, since: int) -> list[tuple[int, int, int]] | None:
             "nvmlDeviceGetProcessUtilization", reader.card.handle, rows, ctypes.byref(count), ctypes.c_ulonglong(since)
         )
     except NvmlError as error:
-        # No sample means that no process ran a kernel.
+        # No process was on the GPU in this interval.
         return [] if error.name in ("NOT_FOUND", "NO_DATA") else None
     return [(row.pid, row.timeStamp, row.smUtil) for row in rows[: count.value]]
 

@@ -15,7 +15,7 @@ import pwd
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text, owners
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, json_text, owners
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
@@ -29,22 +29,29 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.a
 
 # Written by the unit that asks docker.
 CONTAINERS = "/run/rigwright-gpu-containers/containers.json"
+_SUBUID = "/etc/subuid"
 _SESSIONS = "/run/systemd/sessions"
 # proc(5), stat: the fields after the name of the program, of which the start is field 22.
 _START = 19
 # A process that started this long after NVML was uptime cannot be the one that NVML named. The kernel counts in 10 ms.
 _TOLERANCE_S = 0.02
 _NAME, _GROUP = 64, 200
+# proc(5), loginuid: nobody has logged in.
+_NO_LOGIN = 2**32 - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """A process: *start* in seconds since the boot. One of another pid namespace has none, and the uid -1."""
+    """A process: *start* in seconds since the boot. One of another pid namespace has none, and the uid -1.
+
+    *ended*: the driver lists its memory, and /proc no longer has the process.
+    """
 
     start: float | None
     command: str
     owner: Owner
     uid: int = -1
+    ended: bool = False
 
 
 MISSING = Process(None, "", NOBODY)
@@ -65,32 +72,46 @@ def parse_stat(text: str, ticks: int) -> tuple[str, float] | None:
 class Processes:
     """The processes of a host. Owners are kept as long as the process is: a login session may end before it."""
 
-    def __init__(self, tree: Tree, users: t.Callable[[int], str] | None = None, ticks: int | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        users: t.Callable[[int], str] | None = None,
+        ticks: int | None = None,
+        uids: t.Callable[[str], int | None] = accounts.uid_of,
+    ) -> None:
         self.tree = tree
-        self.users = users or user_names()
+        self.users = users or user_name
+        self.uids = uids
         self.ticks = ticks or os.sysconf("SC_CLK_TCK")
         self._kept: dict[int, Process] = {}
+        self._memory: dict[int, int] = {}
 
-    def read(self, pids: t.Collection[int], uptime: float) -> dict[int, Process]:
+    def read(
+        self, pids: t.Iterable[int], uptime: float, memory: t.Mapping[int, int] | None = None
+    ) -> dict[int, Process]:
         """Read processes that NVML has named.
 
         :param uptime: when NVML was uptime, in seconds since the boot.
+        :param memory: what NVML has said of the memory of each.
         """
-        names = Names(self.users, self._service, {})
+        names = Names(self.users, self._service, read_containers(self.tree), self.uids, self.tree.text(_SUBUID))
+        memory = memory or {}
         found = {}
         for pid in pids:
             stat = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
             kept = self._kept.get(pid)
             if stat is None or stat[1] > uptime + _TOLERANCE_S:
                 # It has ended since NVML named it: the last sample knows it, or nobody does.
-                found[pid] = kept or MISSING
+                found[pid] = dataclasses.replace(kept, ended=True) if kept else MISSING
+            elif kept and kept.start != stat[1] and 0 < memory.get(pid, 0) == self._memory.get(pid):
+                # The driver has not released the memory of a process that has ended, and the kernel gave its pid to another one.
+                found[pid] = dataclasses.replace(kept, ended=True)
             elif kept and kept.start == stat[1] and not _is_unnamed(kept):
                 found[pid] = dataclasses.replace(kept, command=stat[0])
             else:
-                if not names.containers:
-                    names = dataclasses.replace(names, containers=read_containers(self.tree))
                 found[pid] = self._describe(pid, stat, names)
         self._kept = {pid: process for pid, process in found.items() if process.start is not None}
+        self._memory = dict(memory)
         return found
 
     def _describe(self, pid: int, stat: tuple[str, float], names: Names) -> Process:
@@ -99,10 +120,14 @@ class Processes:
         again = parse_stat(self.tree.text(f"/proc/{pid}/stat"), self.ticks)
         if uid is None or not again or again[1] != stat[1]:
             return MISSING
-        owner = attribute(groups, uid, names)
+        owner = attribute(groups, uid, names, self._login(pid))
         # Users name groups below their slice, and a hub those of dynamic users.
         named = dataclasses.replace(owner, user=shown(owner.user, _NAME), name=shown(owner.name, _GROUP))
         return Process(stat[1], stat[0], named, uid)
+
+    def _login(self, pid: int) -> int | None:
+        text = self.tree.text(f"/proc/{pid}/loginuid").strip()
+        return int(text) if text.isdecimal() and int(text) != _NO_LOGIN else None
 
     def _service(self, session: str) -> str:
         # systemd keeps it readable for all users; sd_session_get_service(3) reads the same file.
@@ -115,19 +140,12 @@ def _is_unnamed(process: Process) -> bool:
     return process.owner.kind == CONTAINER and not process.owner.user
 
 
-def user_names() -> t.Callable[[int], str]:
-    """Return a function that looks up the name of a uid once."""
-    kept: dict[int, str] = {}
-
-    def name_of(uid: int) -> str:
-        if uid not in kept:
-            try:
-                kept[uid] = shown(pwd.getpwuid(uid).pw_name, _NAME)
-            except (KeyError, OverflowError):
-                return ""
-        return kept[uid]
-
-    return name_of
+def user_name(uid: int) -> str:
+    """Return the name of a uid now: it may be another user's tomorrow. Empty for none."""
+    try:
+        return shown(pwd.getpwuid(uid).pw_name, _NAME)
+    except (KeyError, OverflowError):
+        return ""
 
 
 def read_containers(tree: Tree) -> dict[str, dict[str, str]]:
@@ -135,7 +153,7 @@ def read_containers(tree: Tree) -> dict[str, dict[str, str]]:
     try:
         content = json_text.parse(read_file(tree.at(CONTAINERS)))
         return {
-            str(identifier): {key: shown(str(row.get(key) or ""), _NAME) for key in ("name", "user")}
+            str(identifier): {key: shown(str(row.get(key) or ""), _NAME) for key in ("name", "user", "uid")}
             for identifier, row in content["containers"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

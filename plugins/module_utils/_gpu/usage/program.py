@@ -51,9 +51,15 @@ def settings_of(text: str) -> Settings:
             request.memory_mib(content["idle_memory"]),
             request.seconds(content["idle_after"]),
             str(content["notify_socket"]),
+            ignored(content["idle_ignore"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{SETTINGS} is damaged ({error!r}): apply the role gpu_usage again") from None
+
+
+def ignored(names: t.Any) -> tuple[str, ...]:
+    """Return a list of names, which an inventory in INI has as one text with commas."""
+    return tuple(str(name).strip() for name in (names.split(",") if isinstance(names, str) else names))
 
 
 def wait(seconds: float) -> bool:

@@ -36,6 +36,7 @@ class Settings:
     idle_memory_mib: int = 1024
     idle_after_s: int = 7200
     notify_socket: str = ""
+    idle_ignore: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass
@@ -55,6 +56,7 @@ class Sampler:
     report: t.Callable[[str], object]
     notify: t.Callable[[str, str], str] = lambda _title, _text: ""
     windows: idle.Idle = dataclasses.field(default_factory=idle.Idle)
+    quota: idle.Quota = dataclasses.field(default_factory=idle.Quota)
     metrics: Metrics = dataclasses.field(default_factory=Metrics)
     gpus: list[Facts] = dataclasses.field(default_factory=list)
     driver: str = ""
@@ -84,7 +86,7 @@ class Sampler:
             self._last = clock
         self.gpus = answer["gpus"]
         self._publish(now)
-        self._message()
+        self._message(clock)
         if self._saved is None or clock - self._saved >= SAVE_S:
             self.save(clock)
 
@@ -146,23 +148,35 @@ class Sampler:
             "problem": problem,
         }
         write_file(self.tree.at(gpu_snapshot.PATH), gpu_snapshot.as_text(header, self.gpus))
-        unshared = [
-            str(gpu["index"]) for gpu in self.gpus if any(row["share_percent"] is None for row in gpu["processes"])
-        ]
-        write_file(self.tree.at(METRICS), self.metrics.text(now, bool(self.problem), bool(self.gpus), unshared))
+        write_file(self.tree.at(METRICS), self.metrics.text(now, bool(self.problem), bool(self.gpus)))
 
-    def _message(self) -> None:
+    def _message(self, clock: float) -> None:
         rows = {_process(gpu, row): (gpu, row) for gpu in self.gpus for row in gpu["processes"]}
-        memory = {process: row["memory_mib"] for process, (_gpu, row) in rows.items()}
+        spared = {
+            process[1:]
+            for process, (_gpu, row) in rows.items()
+            if row["graphics"] or idle.is_ignored(row, self.settings.idle_ignore)
+        }
+        memory = {process: row["memory_mib"] for process, (_gpu, row) in rows.items() if process[1:] not in spared}
+        due: dict[tuple[str, int | None, bool], list[tuple[Facts, Facts]]] = {}
         for process in self.windows.due(memory, self.settings.idle_memory_mib, self.settings.idle_after_s):
             gpu, row = rows[process]
-            text = idle.message(self.settings.host, gpu["index"], row)
-            terminals = self.send(row["owner_uid"], text) if row["owner_uid"] is not None else 0
-            user = row["user"] or "an unknown user"
+            due.setdefault((row["user"], row["owner_uid"], row["ended"]), []).append((gpu, row))
+        for (name, uid, ended), found in due.items():
+            gpu, row = max(found, key=lambda pair: pair[1]["memory_mib"])
+            text = idle.message(self.settings.host, gpu["index"], row, len(found) - 1)
+            user = name or "an unknown user"
+            left = self.quota.take(name, clock)
+            # Nobody can end a process that has ended.
+            terminals = self.send(uid, text) if uid is not None and left >= 0 and not ended else 0
             self.report(f"idle: {user}: {text} ({terminals} terminals)")
-            problem = self.notify(f"GPU {gpu['index']} is idle", f"{user}: {text}")
+            problem = self.notify(f"GPU {gpu['index']} is idle", f"{user}: {text}") if left >= 0 else ""
             if problem:
                 self.report(problem)
+            if left == 0:
+                self.report(
+                    f"idle: {user} has had {idle.MOST_MESSAGES} messages today: further ones are in this journal alone"
+                )
 
     def save(self, clock: float) -> None:
         """Write the sums, and forget days that are over.
@@ -193,7 +207,7 @@ class Sampler:
         if earlier and same and row["share_percent"] == 0:
             self.windows.seconds[process] = float(earlier["idle_s"])
             if earlier["idle_s"] >= self.settings.idle_after_s:
-                self.windows.reported.add(process)
+                self.windows.reported.add(process[1:])
 
 
 def _process(gpu: Facts, row: Facts) -> idle.Process:

@@ -28,16 +28,21 @@ GAP = 3
 _FIRST_TIME = 1577836800
 
 Key = tuple[str, str, str]
+_GPU_SUMS = ("observed_s", "joules", "unknown_joules")
 
 
 @dataclasses.dataclass
 class Use:
-    """The use of a GPU: seconds in which it was held and busy, GiB seconds of its memory, and energy."""
+    """The use of a GPU: seconds in which it was held and busy, GiB seconds of its memory, and energy.
+
+    ``unknown_s``: the part of ``held_s`` in which the GPU did not report who computed.
+    """
 
     held_s: float = 0.0
     busy_s: float = 0.0
     gib_s: float = 0.0
     joules: float = 0.0
+    unknown_s: float = 0.0
 
     def add(self, other: Use, part: float = 1.0) -> None:
         """Add a part of another use."""
@@ -47,7 +52,10 @@ class Use:
 
 @dataclasses.dataclass
 class Day:
-    """The sums of a day. ``gpus`` has the time and energy of each GPU by its UUID, in use or not."""
+    """The sums of a day. ``gpus`` has the time and energy of each GPU by its UUID, in use or not.
+
+    ``unknown_joules``: the energy of the time in which the GPU did not report who computed.
+    """
 
     day: str
     observed_s: float = 0.0
@@ -93,12 +101,15 @@ def use_of(processes: t.Sequence[t.Mapping[str, t.Any]], seconds: float, joules:
         share = (row["share_percent"] or 0) * scale
         use = found.setdefault((row["user"], row["kind"]), Use())
         use.held_s = max(use.held_s, row["held_s"])
+        if row["share_percent"] is None:
+            use.unknown_s = max(use.unknown_s, row["held_s"])
         use.busy_s += share * seconds
         use.gib_s += row["memory_mib"] / 1024 * row["held_s"]
         use.joules += joules * (row["share_percent"] or 0) / total if total else 0.0
         kinds.setdefault(row["user"], set()).add(row["kind"])
     for (user, _kind), use in found.items():
         use.held_s /= len(kinds[user])
+        use.unknown_s /= len(kinds[user])
     return found
 
 
@@ -109,10 +120,13 @@ def add(day: Day, gpus: t.Sequence[t.Mapping[str, t.Any]], seconds: float, part:
     """
     day.observed_s += seconds * part
     for gpu in gpus:
-        total = day.gpus.setdefault(gpu["uuid"], {"name": gpu["name"], "observed_s": 0.0, "joules": 0.0})
+        total = day.gpus.setdefault(gpu["uuid"], {"name": gpu["name"], **dict.fromkeys(_GPU_SUMS, 0.0)})
         total["observed_s"] += seconds * part
         total["joules"] += gpu["joules"] * part
-        for (user, kind), use in use_of(gpu["processes"], seconds, gpu["joules"]).items():
+        uses = use_of(gpu["processes"], seconds, gpu["joules"])
+        if any(row["share_percent"] is None for row in gpu["processes"]):
+            total["unknown_joules"] += (gpu["joules"] - sum(use.joules for use in uses.values())) * part
+        for (user, kind), use in uses.items():
             day.rows.setdefault((user, kind, gpu["uuid"]), Use()).add(use, part)
 
 
@@ -123,8 +137,7 @@ def as_text(day: Day) -> str:
         for (user, kind, gpu), use in sorted(day.rows.items())
     ]
     gpus = {
-        uuid: {**gpu, "observed_s": round(gpu["observed_s"], 3), "joules": round(gpu["joules"], 3)}
-        for uuid, gpu in day.gpus.items()
+        uuid: {"name": gpu["name"], **{key: round(gpu[key], 3) for key in _GPU_SUMS}} for uuid, gpu in day.gpus.items()
     }
     content = {"format": FORMAT, "day": day.day, "observed_s": round(day.observed_s, 3), "gpus": gpus, "rows": rows}
     return json.dumps(content, sort_keys=True) + "\n"
@@ -145,7 +158,7 @@ def from_text(text: str, name: str) -> Day:
         for uuid, gpu in content["gpus"].items():
             day.gpus[_text(uuid)] = {
                 "name": _text(gpu["name"]),
-                **{key: _sum(gpu, key) for key in ("observed_s", "joules")},
+                **{key: _sum(gpu, key) for key in _GPU_SUMS},
             }
         for row in content["rows"]:
             use = Use(*(_sum(row, field.name) for field in dataclasses.fields(Use)))
@@ -156,7 +169,8 @@ def from_text(text: str, name: str) -> Day:
 
 
 def _sum(row: t.Mapping[str, t.Any], key: str) -> float:
-    found = json_text.number(row[key], 0)
+    # Files of before November 2026 have no sums of what is unknown.
+    found = json_text.number(row.get(key, 0.0) if key.startswith("unknown_") else row[key], 0)
     if found is None:
         raise ValueError(f"{key} is no sum")
     return found

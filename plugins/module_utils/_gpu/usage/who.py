@@ -30,7 +30,7 @@ UNKNOWN = "(unknown)"
 
 Facts = dict[str, t.Any]
 NOW_FIELDS = ("gpu", "user", "kind", "name", "command", "pid", "memory_mib", "share_percent", "idle_s", "started")
-SUM_FIELDS = ("user", "kind", "gpu_hours", "busy_gpu_hours", "gib_hours", "kwh")
+SUM_FIELDS = ("user", "kind", "gpu_hours", "busy_gpu_hours", "gib_hours", "kwh", "unknown_gpu_hours")
 
 
 def arguments_of(arguments: t.Sequence[str]) -> argparse.Namespace:
@@ -40,7 +40,8 @@ def arguments_of(arguments: t.Sequence[str]) -> argparse.Namespace:
         description="Show who uses the GPUs of this machine, or who used them. It reads what the sampler"
         " (rigwright-gpu-usage.service) has written, and never asks the driver.",
         epilog="Days are those of UTC. GPU hours: a user holds memory of a GPU; busy: their kernels run on it."
-        " kWh: the energy of a GPU, shared by who computed. A user that nobody can name is (unknown).",
+        " kWh: the energy of a GPU, shared by who computed. unknown: hours in which the GPU did not report who computed."
+        " A user that nobody can name is (unknown).",
     )
     parser.add_argument("period", nargs="?", default=NOW, choices=[NOW, *PERIODS], help="default: now")
     parser.add_argument("--until", metavar="YYYY-MM-DD", help="the last day of the period; default: today")
@@ -65,7 +66,7 @@ def days_of(period: str, last: str) -> list[str]:
 def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Facts], Facts, list[str]]:
     """Return a row for each user and kind, the totals of all GPUs, and messages about days that cannot be read."""
     rows: dict[tuple[str, str], sums.Use] = {}
-    total = {"observed_s": 0.0, "joules": 0.0, "days": 0}
+    total = {"observed_s": 0.0, "joules": 0.0, "unknown_joules": 0.0, "days": 0}
     problems = []
     for name in names:
         try:
@@ -74,18 +75,19 @@ def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Facts], Facts, list
             problems.append(f"{days.path_of(name)} {error}: its day is left out")
             continue
         total["days"] += bool(day.rows or day.gpus)
-        total["observed_s"] += sum(gpu["observed_s"] for gpu in day.gpus.values())
-        total["joules"] += sum(gpu["joules"] for gpu in day.gpus.values())
+        for key in ("observed_s", "joules", "unknown_joules"):
+            total[key] += sum(gpu[key] for gpu in day.gpus.values())
         for (user, kind, _gpu), use in day.rows.items():
             rows.setdefault((user, kind), sums.Use()).add(use)
     found = [{"user": user, "kind": kind, **_hours(use)} for (user, kind), use in rows.items()]
     found.sort(key=lambda row: (-row["gpu_hours"], row["user"], row["kind"]))
-    used = sum(use.joules for use in rows.values())
+    known = sum(use.joules for use in rows.values()) + total["unknown_joules"]
     totals = {
         "days": total["days"],
         "observed_gpu_hours": round(total["observed_s"] / _HOUR, 4),
         "kwh": round(total["joules"] / _KWH, 4),
-        "idle_kwh": round(max(0.0, total["joules"] - used) / _KWH, 4),
+        "idle_kwh": round(max(0.0, total["joules"] - known) / _KWH, 4),
+        "unknown_kwh": round(total["unknown_joules"] / _KWH, 4),
     }
     return found, totals, problems
 
@@ -96,6 +98,7 @@ def _hours(use: sums.Use) -> Facts:
         "busy_gpu_hours": round(use.busy_s / _HOUR, 4),
         "gib_hours": round(use.gib_s / _HOUR, 4),
         "kwh": round(use.joules / _KWH, 4),
+        "unknown_gpu_hours": round(use.unknown_s / _HOUR, 4),
     }
 
 
@@ -140,20 +143,25 @@ def now_text(found: t.Mapping[str, t.Any], now: float) -> str:
 def sums_text(rows: t.Sequence[Facts], totals: Facts, names: t.Sequence[str]) -> str:
     """Return the sums of a period as text."""
     heads = ["user", "kind", "GPU hours", "busy", "GiB hours", "kWh"]
+    unknown = any(row["unknown_gpu_hours"] for row in rows)
     shown = [
         [
             row["user"] or UNKNOWN,
             row["kind"],
             *(f"{row[name]:.1f}" for name in SUM_FIELDS[2:5]),
             f"{row['kwh']:.2f}",
+            *([f"{row['unknown_gpu_hours']:.1f}"] if unknown else []),
         ]
         for row in rows
     ]
     period = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
     lines = [f"{period} (UTC), {totals['observed_gpu_hours']:.1f} GPU hours observed on {totals['days']} days"]
-    lines += table([heads, *shown], right=(2, 3, 4, 5)) if rows else ["nobody used a GPU"]
-    lines.append(f"All GPUs: {totals['kwh']:.2f} kWh, of which {totals['idle_kwh']:.2f} while nobody computed")
-    return "\n".join(lines) + "\n"
+    heads += ["unknown"] if unknown else []
+    lines += table([heads, *shown], right=(2, 3, 4, 5, 6)) if rows else ["nobody used a GPU"]
+    energy = f"All GPUs: {totals['kwh']:.2f} kWh, of which {totals['idle_kwh']:.2f} while nobody computed"
+    if unknown:
+        energy += f", and {totals['unknown_kwh']:.2f} while the GPU did not report who computed (MIG, MPS)"
+    return "\n".join([*lines, energy]) + "\n"
 
 
 def table(rows: t.Sequence[t.Sequence[str]], right: t.Collection[int] = ()) -> list[str]:

@@ -59,7 +59,19 @@ def owner(groups: str, uid: int, names: Names = NAMES) -> tuple[str, str, str]:
         ("0::/system.slice/ollama.service", 33, ("www-data", "system", "ollama.service")),
         ("0::/system.slice/system-worker.slice/worker@1.service", 1001, ("bob", "system", "worker@1.service")),
         (f"0::/system.slice/docker-{ID}.scope", 0, ("", "container", "trainer")),
-        (f"0::/system.slice/docker-{ID}.scope", 1001, ("bob", "container", "trainer")),
+        # The uid of a user of the image, and not of the host.
+        (f"0::/system.slice/docker-{ID}.scope", 1001, ("", "container", "trainer")),
+        (f"0::/mine/{ID}", 1001, ("", "container", "trainer")),
+        (
+            "0::/machine.slice/machine-a.long-name-of-a-machine.scope/payload",
+            1000,
+            ("", "container", "a.long-name-of-a-machine"),
+        ),
+        (
+            "0::/some-other-engine/7/user.slice/user-1000.slice/session-3.scope",
+            1000,
+            ("", "unknown", "some-other-engine"),
+        ),
         (f"0::/docker/{ID}", 33, ("", "container", "trainer")),
         (f"0::/system.slice/docker.service/docker/{ID}", 33, ("", "container", "trainer")),
         ("0::/machine.slice/libpod-" + "ab" * 32 + ".scope", 0, ("", "container", "ab" * 6)),
@@ -93,6 +105,29 @@ def test_cgroup_v1_takes_the_group_that_says_most() -> None:
 
 def test_label_of_a_container_names_its_user() -> None:
     assert owner(f"0::/system.slice/docker-{ID}.scope", 1001, LABELLED) == ("carol", "container", "trainer")
+
+
+def test_label_is_also_a_number_of_a_user() -> None:
+    names = Names(NAMES.users, containers={ID: {"name": "trainer", "user": "1001"}}, uids={"bob": 1001}.get)
+    found = attribute(f"0::/system.slice/docker-{ID}.scope", 0, names)
+    assert (found.user, found.uid) == ("bob", 1001)
+
+
+def test_user_of_docker_run_owns_a_container() -> None:
+    names = Names(NAMES.users, containers={ID: {"name": "trainer", "user": "", "uid": "1001"}})
+    assert owner(f"0::/system.slice/docker-{ID}.scope", 1001, names) == ("bob", "container", "trainer")
+    assert owner(f"0::/system.slice/docker-{ID}.scope", 1000, names) == ("", "container", "trainer")
+
+
+def test_user_who_logged_in_owns_a_container_without_a_daemon() -> None:
+    found = attribute(f"0::/machine.slice/libpod-{ID}.scope", 0, NAMES, login=1001)
+    assert (found.user, found.uid) == ("bob", 1001)
+
+
+@given(st.sampled_from(["lxc", "x", "machine", "lxc.payload.a", "docker"]), st.integers(1000, 1001))
+def test_no_guests_slice_is_that_of_an_account(guest: str, uid: int) -> None:
+    for inner in ("user.slice/user-1000.slice/session-3.scope", "system.slice/cron.service"):
+        assert owner(f"0::/{guest}/ns/{inner}", uid)[0] == ""
 
 
 def test_process_of_another_uid_in_a_session_is_its_users() -> None:

@@ -25,10 +25,11 @@ RUNNING: list[dict[str, Any]] = [
 class FakeDocker(http.server.BaseHTTPRequestHandler):
     status = 200
     paths: list[str] = []  # noqa: RUF012
+    answers: dict[str, Any] = {}  # noqa: RUF012
 
     def do_GET(self) -> None:
         self.paths.append(self.path)
-        content = json.dumps(RUNNING).encode()
+        content = json.dumps(self.answers.get(self.path, RUNNING)).encode()
         self.send_response(self.status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -59,13 +60,36 @@ def test_names_and_labels_are_written_for_the_sampler(docker: type[FakeDocker], 
     path = tmp_path / "containers.json"
     text = containers.write_names(str(path), "")
     assert json.loads(path.read_text())["containers"] == {
-        ID: {"name": "trainer", "user": "carol"},
-        "cd" * 32: {"name": "", "user": ""},
+        ID: {"name": "trainer", "user": "carol", "uid": ""},
+        "cd" * 32: {"name": "", "user": "", "uid": ""},
     }
-    assert docker.paths == ["/containers/json"]
+    docker.paths.clear()
     path.unlink()
     assert containers.write_names(str(path), text) == text
     assert not path.exists()
+    # Of a container that is known nothing more is asked.
+    assert docker.paths == ["/containers/json"]
+
+
+@pytest.mark.parametrize(
+    ("user", "of_image", "uid"),
+    [
+        ("1000", "jovyan", "1000"),
+        ("1001:100", "", "1001"),
+        ("1000", "1000", ""),
+        ("jovyan", "jovyan", ""),
+        ("alice", "", ""),
+    ],
+)
+def test_uid_is_that_of_docker_run(
+    docker: type[FakeDocker], monkeypatch: pytest.MonkeyPatch, user: str, of_image: str, uid: str
+) -> None:
+    answers = {
+        f"/containers/{ID}/json": {"Config": {"User": user}, "Image": "sha256:1"},
+        "/images/sha256:1/json": {"Config": {"User": of_image}},
+    }
+    monkeypatch.setattr(docker, "answers", answers)
+    assert containers.uid_of(ID) == uid
 
 
 def test_long_label_hides_no_other_container(tmp_path: Path) -> None:

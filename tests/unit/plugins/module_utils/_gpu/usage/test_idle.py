@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.idle import Idle, duration, message
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.idle import (
+    Idle,
+    Quota,
+    duration,
+    is_ignored,
+    message,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,10 +61,40 @@ def test_little_memory_and_a_rule_that_is_off_send_nothing() -> None:
     assert windows.due({FIRST: 1024}, 1024, 7200.0) == [FIRST]
 
 
+def test_process_that_works_on_another_gpu_is_not_idle() -> None:
+    other = ("GPU-2", *FIRST[1:])
+    windows = Idle()
+    memory = {FIRST: 20000, other: 30000}
+    due = []
+    for share in [90] * 4 + [0] * 4:
+        windows.observe({FIRST: 0, other: share}, 60.0)
+        due.append(windows.due(memory, 1024, 180.0))
+    assert due == [[]] * 6 + [[other], []]
+
+
+def test_user_has_few_messages_in_a_day() -> None:
+    quota = Quota()
+    assert [quota.take("alice", 60.0 * number) for number in range(8)] == [5, 4, 3, 2, 1, 0, -1, -1]
+    assert quota.take("bob", 480.0) == 5
+    assert quota.take("alice", 86400.0 + 61.0) == 1
+
+
+def test_ignored_are_users_programs_and_units() -> None:
+    row = {"user": "svc", "command": "ollama", "name": "ollama.service"}
+    assert is_ignored(row, ["ollama"]) and is_ignored(row, ["svc"]) and is_ignored(row, ["ollama.service"])
+    assert is_ignored({**row, "command": "very-long-name-"}, ["very-long-name-of-a-program"])
+    assert not is_ignored({"user": "", "command": "", "name": ""}, ["", "x"])
+    assert not is_ignored(row, ["olla"])
+
+
 def test_message_names_process_memory_and_time() -> None:
-    row = {"command": "python3", "pid": 42, "memory_mib": 18432, "idle_s": 7260}
+    row = {"command": "python3", "pid": 42, "memory_mib": 18432, "idle_s": 7260, "ended": False}
     assert message("ws1", 0, row) == (
         "python3 (pid 42) holds 18.0 GiB of GPU 0 on ws1, and ran no kernel for 2 h 1 min. End it if it is done."
+    )
+    assert message("ws1", 0, row, 3).endswith(" So do 3 more of your processes: `gpu-who` shows them.")
+    assert message("ws1", 0, {**row, "ended": True}) == (
+        "python3 (pid 42) has ended, and the driver still holds 18.0 GiB of GPU 0 on ws1 for it."
     )
 
 

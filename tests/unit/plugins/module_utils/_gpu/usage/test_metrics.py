@@ -88,8 +88,9 @@ def test_user_of_yesterday_makes_room() -> None:
 def test_unreported_share_has_no_line() -> None:
     metrics = Metrics()
     add(metrics, [gpu(0, ["alice"], None)])
-    assert total(series(metrics.text(0.0, False, True, ["0"])), "sm_ratio") == 0
-    assert "sm_ratio{" not in metrics.text(0.0, False, True, ["0"])
+    assert "sm_ratio{" not in metrics.text(0.0, False)
+    add(metrics, [gpu(0, ["alice"], 50)])
+    assert total(series(metrics.text(0.0, False)), "sm_ratio") == 0.5
 
 
 def test_no_label_has_a_pid_and_all_are_escaped() -> None:

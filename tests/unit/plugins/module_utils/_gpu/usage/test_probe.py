@@ -82,11 +82,53 @@ def test_clock_set_back_hides_no_kernel(probe: Probe) -> None:
         assert shares(probe, NOW - 3590) == {42: 70}
 
 
-def test_numbers_beyond_all_percent_are_left_out(probe: Probe) -> None:
+def test_number_beyond_all_percent_is_unknown(probe: Probe) -> None:
     with fake_nvml.fake(["H200"]) as machine:
         machine.run_process(0, 42)
         use(machine, 42, NOW, 4_294_967_295)
-        assert shares(probe) == {42: 0}
+        assert shares(probe) == {42: None}
+
+
+def test_no_sample_in_a_short_interval_is_no_statement(probe: Probe) -> None:
+    """The driver looks at the GPU about once a second: of two equal loads it may see the other one a few times."""
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.run_process(0, 42)
+        machine.run_process(0, 43)
+        use(machine, 42, NOW - 0.1, 60)
+        use(machine, 43, NOW - 0.4, 40)
+        for seconds in (0.0, 0.3, 1.0, 4.0):
+            assert shares(probe, NOW + seconds) == {42: 60, 43: 40}
+        assert shares(probe, NOW + 6) == {42: 0, 43: 0}
+
+
+def test_young_process_without_a_sample_is_unknown(probe: Probe, tmp_path: Path) -> None:
+    add(tmp_path, 44, 99800, 1000, "/user.slice/user-1000.slice/session-3.scope")
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.run_process(0, 42)
+        machine.run_process(0, 44)
+        assert shares(probe) == {42: 0, 44: None}
+
+
+def test_share_of_a_client_of_mps_is_unknown_while_its_server_works(probe: Probe, tmp_path: Path) -> None:
+    add(tmp_path, 40, 1040, 0, "/system.slice/rigwright-mps.service", "nvidia-cuda-mps")
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.run_process(0, 40, memory_mib=66)
+        machine.run_process(0, 42, kind="mps")
+        machine.run_process(0, 43)
+        use(machine, 40, NOW - 1, 86)
+        assert shares(probe) == {40: 86, 42: None, 43: 0}
+        assert shares(probe, NOW + 15) == {40: 0, 42: 0, 43: 0}
+        machine.end_process(0, 40)
+        # Where the server is cannot be seen.
+        assert shares(probe, NOW + 30) == {42: None, 43: 0}
+
+
+def test_drawing_process_is_marked(probe: Probe) -> None:
+    with fake_nvml.fake(["H200"]) as machine:
+        machine.run_process(0, 42)
+        machine.run_process(0, 43, kind="graphics")
+        (gpu,) = probe.sample(1000.0, NOW)["gpus"]
+    assert [row["graphics"] for row in gpu["processes"]] == [False, True]
 
 
 def test_gpu_with_mig_reports_no_share(probe: Probe) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import pwd
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.p
     Processes,
     parse_stat,
     read_containers,
-    user_names,
+    user_name,
 )
 
 USERS = {1000: "alice", 1001: "bob"}
@@ -100,9 +101,37 @@ def test_name_of_a_group_is_printable(tmp_path: Path) -> None:
 
 
 def test_uid_without_a_name_has_none() -> None:
-    names = user_names()
-    assert names(0) == "root"
-    assert names(4_000_000_000) == ""
+    assert user_name(0) == "root"
+    assert user_name(4_000_000_000) == ""
+
+
+def test_uid_that_another_account_has_now_is_its(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {1777: "alice2"}
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: pwd.struct_passwd((names[uid], "x", uid, uid, "", "/", "/bin/sh")))
+    assert user_name(1777) == "alice2"
+    names[1777] = "carol"
+    assert user_name(1777) == "carol"
+
+
+def test_memory_of_an_ended_process_is_not_that_of_the_next_pid(tmp_path: Path) -> None:
+    reader = processes(tmp_path)
+    add(tmp_path, 42, 1000, 1000, "/")
+    reader.read([42], 20.0, {42: 20000})
+    add(tmp_path, 42, 3000, 1001, "/", "bash")
+    leaked = reader.read([42], 40.0, {42: 20000})[42]
+    assert (leaked.owner.user, leaked.command, leaked.ended) == ("alice", "python3", True)
+    assert reader.read([42], 55.0, {42: 20000})[42].ended
+    new = reader.read([42], 70.0, {42: 800})[42]
+    assert (new.owner.user, new.ended) == ("bob", False)
+
+
+def test_user_who_logged_in_owns_a_process_without_an_account(tmp_path: Path) -> None:
+    add(tmp_path, 42, 1000, 100042, "/system.slice/cron.service")
+    (tmp_path / "proc/42/loginuid").write_text("1001")
+    assert processes(tmp_path).read([42], 20.0)[42].owner.user == "bob"
+    add(tmp_path, 43, 1000, 100042, "/system.slice/cron.service")
+    (tmp_path / "proc/43/loginuid").write_text("4294967295")
+    assert processes(tmp_path).read([43], 20.0)[43].owner.user == "100042"
 
 
 def test_names_of_containers_are_read(tmp_path: Path) -> None:

@@ -23,7 +23,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.s
 
 from harness.fakes import nvml as fake_nvml
 
-SETTINGS = {"interval_s": 15, "keep_days": 400, "idle_memory": "18 GiB", "idle_after": "2h", "notify_socket": "/run/x"}
+SETTINGS = {
+    "interval_s": 15,
+    "keep_days": 400,
+    "idle_memory": "18 GiB",
+    "idle_after": "2h",
+    "idle_ignore": ["ollama"],
+    "notify_socket": "/run/x",
+}
 
 
 @pytest.fixture
@@ -80,6 +87,11 @@ def test_bundled_who_prints_its_help(tmp_path: Path) -> None:
 def test_settings_are_read_with_their_units() -> None:
     found = program.settings_of(json.dumps(SETTINGS))
     assert (found.interval_s, found.keep_days, found.idle_memory_mib, found.idle_after_s) == (15, 400, 18432, 7200)
+    assert found.idle_ignore == ("ollama",)
+    assert program.settings_of(json.dumps({**SETTINGS, "idle_ignore": "ollama, vllm"})).idle_ignore == (
+        "ollama",
+        "vllm",
+    )
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ def process(
         "command": "python3",
         "memory_mib": memory_mib,
         "share_percent": share,
+        "graphics": False,
+        "ended": False,
         "start": start,
         "started": 0.0,
     }
@@ -269,6 +271,56 @@ def test_idle_owner_has_one_message(host: Host) -> None:
     assert text.startswith("python3 (pid 42) holds 18.0 GiB of GPU 0 on ws1, and ran no kernel for 2 h.")
     assert host.notified == [("GPU 0 is idle", f"alice: {text}")]
     assert [row["idle_s"] for row in host.snapshot()["gpus"][0]["processes"]] == [7500, 0]
+
+
+def test_processes_of_a_user_have_one_message(host: Host) -> None:
+    host.processes = [process(pid, share=0, memory_mib=2048 + pid) for pid in range(40, 90)]
+    host.run(1 + 480)
+    ((_uid, text),) = host.sent
+    assert text.startswith("python3 (pid 89)") and text.endswith(
+        "So do 49 more of your processes: `gpu-who` shows them."
+    )
+
+
+def test_messages_of_a_user_end_with_the_quota_of_a_day(host: Host) -> None:
+    host.settings = Settings("ws1", idle_after_s=60)
+    host.start()
+    for pid in range(40, 60):
+        host.processes = [process(pid, share=0, start=float(pid))]
+        host.run(6)
+    assert len(host.sent) == len(host.notified) == 6
+    assert [line for line in host.lines if "messages today" in line] == [
+        "idle: alice has had 6 messages today: further ones are in this journal alone"
+    ]
+    assert sum(line.startswith("idle: alice: python3") for line in host.lines) == 20
+
+
+def test_ignored_and_drawing_processes_have_no_message(host: Host) -> None:
+    host.settings = Settings("ws1", idle_after_s=60, idle_ignore=("ollama",))
+    host.start()
+    host.processes = [
+        {**process(42, share=0), "command": "ollama"},
+        {**process(43, share=0), "command": "Xorg", "graphics": True},
+    ]
+    host.run(20)
+    assert (host.sent, host.notified, host.lines) == ([], [], [])
+
+
+def test_ended_process_is_reported_and_its_owner_cannot_end_it(host: Host) -> None:
+    host.settings = Settings("ws1", idle_after_s=60)
+    host.start()
+    host.processes = [{**process(42, share=0), "ended": True}]
+    host.run(20)
+    assert host.sent == []
+    assert "has ended, and the driver still holds 2.0 GiB of GPU 0" in host.notified[0][1]
+
+
+def test_energy_of_an_unknown_share_is_not_idle(host: Host) -> None:
+    host.processes = [process(42, share=None)]
+    host.run(1 + 240)
+    gpu = host.day()["gpus"][UUID]
+    assert (gpu["joules"], gpu["unknown_joules"]) == (360000.0, 360000.0)
+    assert host.day()["rows"][0]["unknown_s"] == 3600.0
 
 
 def test_unknown_owner_has_no_message_and_the_journal_has_it(host: Host) -> None:

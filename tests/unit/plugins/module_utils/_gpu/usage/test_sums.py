@@ -23,8 +23,20 @@ def process(
 
 def test_use_is_shared_by_the_share_of_the_sms() -> None:
     found = sums.use_of([process("alice", 60, 2048), process("bob", 20, 1024)], 15.0, 800.0)
-    assert vars(found["alice", "ssh"]) == {"held_s": 15.0, "busy_s": 9.0, "gib_s": 30.0, "joules": 600.0}
-    assert vars(found["bob", "ssh"]) == {"held_s": 15.0, "busy_s": 3.0, "gib_s": 15.0, "joules": 200.0}
+    assert vars(found["alice", "ssh"]) == {
+        "held_s": 15.0,
+        "busy_s": 9.0,
+        "gib_s": 30.0,
+        "joules": 600.0,
+        "unknown_s": 0.0,
+    }
+    assert vars(found["bob", "ssh"]) == {
+        "held_s": 15.0,
+        "busy_s": 3.0,
+        "gib_s": 15.0,
+        "joules": 200.0,
+        "unknown_s": 0.0,
+    }
 
 
 def test_two_processes_of_a_user_hold_a_gpu_once() -> None:

@@ -58,7 +58,7 @@ def write_snapshot(tree: Tree, *gpus: dict[str, Any], **header: Any) -> None:
 
 
 def write_day(tree: Tree, name: str, rows: dict[tuple[str, str, str], sums.Use]) -> None:
-    gpus = {"GPU-1": {"name": "NVIDIA H200", "observed_s": 86400.0, "joules": 7.2e6}}
+    gpus = {"GPU-1": {"name": "NVIDIA H200", "observed_s": 86400.0, "joules": 7.2e6, "unknown_joules": 0.0}}
     days.write_day(tree, sums.Day(name, 86400.0, gpus, rows))
 
 
@@ -156,7 +156,8 @@ def test_day_has_hours_by_user(tree: Tree, show: Show) -> None:
         "",
     )
     assert show("day", "--csv")[1] == (
-        "user,kind,gpu_hours,busy_gpu_hours,gib_hours,kwh\nalice,ssh,10.0,5.0,160.0,1.0\n,container,1.0,0.0,1.0,0.0\n"
+        "user,kind,gpu_hours,busy_gpu_hours,gib_hours,kwh,unknown_gpu_hours\n"
+        "alice,ssh,10.0,5.0,160.0,1.0,0.0\n,container,1.0,0.0,1.0,0.0,0.0\n"
     )
 
 
