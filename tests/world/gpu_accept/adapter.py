@@ -10,9 +10,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.workers import Outcome
 
 
-def not_measured(failed: dict[str, Any], words: Sequence[str]) -> list[str]:
+def not_measured(failed: dict[str, Any], remedies: Sequence[str]) -> list[str]:
     """Return those of some words that the next step has, where a program ended before it measured."""
     outcome = Outcome(4, [{"event": "failed", "step": None, **failed}])
     found = verdict.failure(outcome, "/opt/conda/bin/python")
     assert found
-    return [word for word in words if word in found[1]]
+    return [word for word in remedies if word in found[1]]

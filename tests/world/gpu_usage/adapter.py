@@ -148,7 +148,7 @@ def hours(
     A process has `memory` in MiB by GPU, `busy` in percent by GPU, and is busy in each `every`-th sample. `later`: after `after` seconds,
     `users` are other users, a process is another one (`process`) or gone from /proc (`gone`).
     """
-    told: Counter[int] = Counter()
+    messages: Counter[int] = Counter()
     with world(["H200"] * cards, containers) as host:
         assert host.machine
         for index in range(cards):
@@ -157,7 +157,7 @@ def hours(
             _start(host, process)
 
         def send(uid: int, _text: str) -> int:
-            told[uid] += 1
+            messages[uid] += 1
             return 1
 
         sampler = Sampler(
@@ -186,7 +186,7 @@ def hours(
         rows, totals, _problems = who.summed(host.tree, days.days(host.tree))
         text = who.now_text(gpu_snapshot.parse(host.tree.text(gpu_snapshot.PATH)), host.now)
     found = {
-        "told": dict(told),
+        "told": dict(messages),
         "held": {f"{row['user']} {row['kind']}": round(row["gpu_hours"], 1) for row in rows},
         "busy": {f"{row['user']} {row['kind']}": round(row["busy_gpu_hours"], 1) for row in rows},
         "kwh": round(totals["kwh"], 1),

@@ -162,9 +162,19 @@ def load_torch() -> t.Any:
         raise Failed("cpu_build", f"PyTorch {torch.__version__} was built without CUDA")
     if not torch.cuda.is_available():
         raise Failed(
-            "no_gpu", f"PyTorch {torch.__version__} for CUDA {torch.version.cuda} finds no GPU that it can use"
+            "no_gpu",
+            f"PyTorch {torch.__version__} for CUDA {torch.version.cuda} finds no GPU that it can use{why_no_gpu(torch)}",
         )
     return torch
+
+
+def why_no_gpu(torch: t.Any) -> str:
+    """Return the reason of CUDA, which PyTorch gives only when it is used."""
+    try:
+        torch.cuda.init()
+    except RuntimeError as error:
+        return f": {loads.one_line(error)}"
+    return ""
 
 
 def main(arguments: list[str]) -> int:

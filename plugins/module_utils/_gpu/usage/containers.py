@@ -35,13 +35,13 @@ def names_of(
 
     :param uids: the uids of containers that are known already.
     """
-    known = uids or {}
+    earlier = uids or {}
     return {
         str(row["Id"]): {
             "name": shown(str((row.get("Names") or [""])[0]).lstrip("/"), _NAME),
             # A long label would make the file larger than the sampler reads.
             "user": shown(str((row.get("Labels") or {}).get(LABEL, "")), _NAME),
-            "uid": known[row["Id"]] if row["Id"] in known else uid_of(str(row["Id"])),
+            "uid": earlier[row["Id"]] if row["Id"] in earlier else uid_of(str(row["Id"])),
         }
         for row in containers
     }
@@ -67,8 +67,8 @@ def write_names(path: str, last: str) -> str:
     :raises OSError: it cannot be written.
     """
     try:
-        known = json.loads(last)["containers"] if last else {}
-        found = names_of(ask("/containers/json"), {identifier: row["uid"] for identifier, row in known.items()})
+        earlier = json.loads(last)["containers"] if last else {}
+        found = names_of(ask("/containers/json"), {identifier: row["uid"] for identifier, row in earlier.items()})
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         found = {}
     text = json.dumps({"containers": found}, sort_keys=True) + "\n"

@@ -166,14 +166,14 @@ class Sampler:
             gpu, row = max(found, key=lambda pair: pair[1]["memory_mib"])
             text = idle.message(self.settings.host, gpu["index"], row, len(found) - 1)
             user = name or "an unknown user"
-            left = self.quota.take(name, clock)
+            remaining = self.quota.take(name, clock)
             # Nobody can end a process that has ended.
-            terminals = self.send(uid, text) if uid is not None and left >= 0 and not ended else 0
+            terminals = self.send(uid, text) if uid is not None and remaining >= 0 and not ended else 0
             self.report(f"idle: {user}: {text} ({terminals} terminals)")
-            problem = self.notify(f"GPU {gpu['index']} is idle", f"{user}: {text}") if left >= 0 else ""
+            problem = self.notify(f"GPU {gpu['index']} is idle", f"{user}: {text}") if remaining >= 0 else ""
             if problem:
                 self.report(problem)
-            if left == 0:
+            if remaining == 0:
                 self.report(
                     f"idle: {user} has had {idle.MOST_MESSAGES} messages today: further ones are in this journal alone"
                 )

@@ -81,12 +81,12 @@ def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Facts], Facts, list
             rows.setdefault((user, kind), sums.Use()).add(use)
     found = [{"user": user, "kind": kind, **_hours(use)} for (user, kind), use in rows.items()]
     found.sort(key=lambda row: (-row["gpu_hours"], row["user"], row["kind"]))
-    known = sum(use.joules for use in rows.values()) + total["unknown_joules"]
+    explained = sum(use.joules for use in rows.values()) + total["unknown_joules"]
     totals = {
         "days": total["days"],
         "observed_gpu_hours": round(total["observed_s"] / _HOUR, 4),
         "kwh": round(total["joules"] / _KWH, 4),
-        "idle_kwh": round(max(0.0, total["joules"] - known) / _KWH, 4),
+        "idle_kwh": round(max(0.0, total["joules"] - explained) / _KWH, 4),
         "unknown_kwh": round(total["unknown_joules"] / _KWH, 4),
     }
     return found, totals, problems

@@ -42,7 +42,7 @@ def start(tmp_path: Path, torch: str | None, request: dict[str, Any] | None = No
         ("from types import SimpleNamespace as N; __version__ = '2.11.0'; version = N(cuda=None)", "cpu_build"),
         (
             "from types import SimpleNamespace as N; __version__ = '2.11.0'; version = N(cuda='13.0'); "
-            "cuda = N(is_available=lambda: False)",
+            "cuda = N(is_available=lambda: False, init=print)",
             "no_gpu",
         ),
         (
@@ -60,6 +60,16 @@ def test_failures_of_pytorch_have_reasons(tmp_path: Path, torch: str | None, rea
     last = json.loads(done.stdout.splitlines()[-1])
     assert (last["event"], last["reason"]) == ("failed", reason)
     assert done.returncode in (3, 4)
+
+
+def test_cuda_says_why_it_finds_no_gpu(tmp_path: Path):
+    torch = (
+        "from types import SimpleNamespace as N; __version__ = '2.11.0'; version = N(cuda='13.0')\n"
+        "def init(): raise RuntimeError('Error 802: system not yet initialized')\n"
+        "cuda = N(is_available=lambda: False, init=init)"
+    )
+    done = start(tmp_path, torch)
+    assert json.loads(done.stdout.splitlines()[-1])["words"].endswith("can use: Error 802: system not yet initialized")
 
 
 def test_a_program_that_hangs_ends_itself(tmp_path: Path):

@@ -109,7 +109,7 @@ def test_young_process_without_a_sample_is_unknown(probe: Probe, tmp_path: Path)
         assert shares(probe) == {42: 0, 44: None}
 
 
-def test_share_of_a_client_of_mps_is_unknown_while_its_server_works(probe: Probe, tmp_path: Path) -> None:
+def test_share_of_a_working_client_of_mps_is_unknown(probe: Probe, tmp_path: Path) -> None:
     add(tmp_path, 40, 1040, 0, "/system.slice/rigwright-mps.service", "nvidia-cuda-mps")
     with fake_nvml.fake(["H200"]) as machine:
         machine.run_process(0, 40, memory_mib=66)
