@@ -85,6 +85,9 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
         lacking = drawn.get("problem") or "there is no list of what to compare with: the job has not been backed up yet"
     elif job.paths and not drawn["files"]:
         lacking = "no file of the last backup could be compared: each is too large, or changed while it was backed up"
+    undumped = [str(spec["name"]) for spec in job.dumps if spec["name"] not in dumps]
+    if undumped and not lacking:
+        lacking = f"there is no good dump of {', '.join(undumped)} to compare with"
     lost = [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
     lost += [f"{path} is in backup_drill_paths and a directory: name files" for path in drawn.get("directories", [])]
     outcomes = []

@@ -37,6 +37,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     judge,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown as on_terminals
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
 LATEST = "latest"
@@ -76,7 +77,7 @@ class Plan:
     crossing: list[str] = dataclasses.field(default_factory=list)  # mount points below what is restored
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Return the plan as plain data, printable in any stream."""
+        """Return the plan as plain data, printable in any stream and on any terminal."""
         return {key: _printable(value) for key, value in vars(self).items()}
 
 
@@ -86,13 +87,9 @@ def shown(path: str) -> str:
 
 
 def _printable(value: t.Any) -> t.Any:
-    return (
-        [shown(item) for item in value]
-        if isinstance(value, list)
-        else shown(value)
-        if isinstance(value, str)
-        else value
-    )
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return on_terminals(shown(value)) if isinstance(value, str) else value
 
 
 def parse_when(text: str) -> float | None:

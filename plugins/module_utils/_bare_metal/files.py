@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within, unescape
 
 # By device, as device_references of the steps has them.
 References = t.Mapping[str, t.Mapping[str, t.Any]]
@@ -42,7 +42,7 @@ def normal(word: str) -> str:
     if equals and kind.upper() in TAGS:
         word = f"{BY}{kind.lower()}/" + value.strip("\"'")
     # A blank is written as the one in fstab, and as the other by udev.
-    word = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
+    word = unescape(word)
     word = re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), word)
     return word.lower() if word.startswith((f"{BY}uuid/", f"{BY}partuuid/")) else word
 

@@ -72,7 +72,8 @@ def read_sums(text: bytes) -> dict[str, str]:
         line = line.rstrip("\r")
         if not line.strip() or line.startswith("#"):
             continue
-        match = re.fullmatch(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", line) or re.fullmatch(
+        # Some lists have one space only, which sha256sum takes as well.
+        match = re.fullmatch(r"(\\?)([0-9a-fA-F]{64}) [ *]?(.+)", line) or re.fullmatch(
             r"(\\?)SHA256 \((?P<name>.+)\) = (?P<sum>[0-9a-fA-F]{64})", line
         )
         if not match:

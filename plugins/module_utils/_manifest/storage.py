@@ -14,6 +14,8 @@ import math
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import unescape
+
 Facts = dict[str, t.Any]
 
 # Kinds of lsblk that are on a disk and can be made again. Loop devices are files of another file system.
@@ -239,8 +241,12 @@ def parse_swaps(text: str) -> list[Facts]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) == 5 and not fields[0].startswith("/dev/zram"):
-            path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), fields[0])
             found.append(
-                {"path": path, "type": fields[1], "size": (int(fields[2]) + 4) * 1024, "priority": int(fields[4])}
+                {
+                    "path": unescape(fields[0]),
+                    "type": fields[1],
+                    "size": (int(fields[2]) + 4) * 1024,
+                    "priority": int(fields[4]),
+                }
             )
     return found

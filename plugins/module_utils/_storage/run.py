@@ -116,9 +116,12 @@ class Storage:
         return rc, out, err
 
     def read_record(self) -> dict[str, Given]:
-        text = disk_facts.text_of(apply.RECORD)
+        if not os.path.lexists(apply.RECORD):
+            return {}
         try:
-            found: dict[str, Given] = json.loads(text) if text else {}
+            found: dict[str, Given] = json.loads(disk_facts.text_of(apply.RECORD))
+            if not isinstance(found, dict) or not all(isinstance(given, dict) for given in found.values()):
+                raise ValueError("it is no record of disks")
         except ValueError as error:
             self.module.fail_json(
                 msg=f"{apply.RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed."

@@ -122,3 +122,13 @@ def test_the_end_of_a_drill_removes_files_of_a_killed_one(tmp_path: Path) -> Non
     leftover.write_text("root's")
     program.step(host.config, host.place, "end", "drill", "home")
     assert not (tmp_path / "cache/drill-home").exists()
+
+
+def test_dump_that_never_succeeded_is_not_proven(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "file").write_text("x")
+    host.configure(job={"dumps": [{"name": "good", "command": ["echo", "x"]}, {"name": "wiki", "command": ["false"]}]})
+    host.do("run")
+    result = host.do("drill")
+    assert (result["kind"], result["words"]) == ("nothing", "there is no good dump of wiki to compare with")

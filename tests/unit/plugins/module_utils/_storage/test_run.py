@@ -169,8 +169,9 @@ def test_absent_without_a_record_changes_nothing(storage: Run) -> None:
     assert (result["changed"], result["changes"]) == (False, [])
 
 
-def test_a_damaged_record_is_refused(storage: Run, tmp_path: Path) -> None:
-    (tmp_path / "disks.json").write_text("{")
+@pytest.mark.parametrize("text", ["{", "", "[]", '{"S1": 1}'])
+def test_a_damaged_record_is_refused(storage: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "disks.json").write_text(text)
     assert "is damaged" in storage(disks=[DATA])["msg"]
 
 

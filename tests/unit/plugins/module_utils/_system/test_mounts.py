@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount
+from hypothesis import given
+from hypothesis import strategies as st
 
 MOUNTINFO = r"""
 22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw
@@ -115,3 +118,31 @@ def test_no_layers_on_file_systems_of_servers_and_of_fuse(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs"])
 def test_layers_on_file_systems_of_linux(kind: str) -> None:
     assert mounts.can_hold_layers(kind)
+
+
+@given(st.binary(min_size=1).filter(lambda raw: b"\0" not in raw))
+def test_escapes_of_the_kernel_are_bytes(raw: bytes) -> None:
+    """The kernel escapes blanks and the backslash, and a user any byte of a name: each name is read as it is."""
+    name = "/" + raw.decode("utf-8", "surrogateescape")
+    every = "/" + "".join(f"\\{byte:03o}" for byte in raw)
+    kernel = re.sub(r"[ \t\n\\#]", lambda found: f"\\{ord(found[0]):03o}", name)
+    assert mounts.unescape(every) == mounts.unescape(kernel) == name
+    (line,) = mounts.fstab_lines(f"LABEL=x {every} ext4 defaults 0 0")
+    assert line.target == (name.rstrip("/") or "/")
+
+
+def test_octal_escapes_are_read_in_one_place() -> None:
+    """Elsewhere they became letters of Latin-1."""
+    sources = Path(mounts.__file__).parents[1].rglob("*.py")
+    assert [path.name for path in sources if re.search(r"\\\\\(\[0-[37]\]", path.read_text())] == ["mounts.py"]
+
+
+def test_mount_of_a_user_holds_no_data_of_the_machine() -> None:
+    text = (
+        "90 24 0:60 / /home/a/far rw,nosuid,nodev - fuse.sshfs a@far:/ rw,user_id=1001,group_id=1001\n"
+        "91 24 0:61 / /srv/pool rw - fuse.mergerfs a:b rw,user_id=0,group_id=0,allow_other\n"
+        "92 24 0:62 / /srv/x rw - ext4 /dev/sdb1 rw,user_id=1001\n"
+    )
+    found = mounts.parse_mountinfo(text)
+    assert {mount.target: mount.user for mount in found} == {"/home/a/far": 1001, "/srv/pool": 0, "/srv/x": 0}
+    assert [mount.target for mount in found if mounts.holds_data(mount)] == ["/srv/pool", "/srv/x"]
