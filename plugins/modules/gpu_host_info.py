@@ -141,6 +141,19 @@ secure_boot:
       description: Whether the key waits to be confirmed at the console, at the next boot.
       type: bool
   sample: {state: enabled, certificate: /var/lib/dkms/mok.pub, enrolled: false, pending: true}
+module_obstacles:
+  description: Settings that keep the driver's module from loading, in files of modprobe or on the kernel's command line.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    setting:
+      description: The line or the parameter.
+      type: str
+    file:
+      description: The file that has it.
+      type: str
+  sample: [{setting: alias nvidia off, file: /lib/modprobe.d/blacklist-nvidia.conf}]
 next_kernel:
   description: The kernel that boots next.
   returned: always

@@ -177,6 +177,15 @@ def check_host(draft: Draft) -> None:
         f"has driver {host['driver']['library']} that no package installed",
         "do not apply the role where a container's host or an image provides the driver, or remove these libraries",
     )
+    # The GPUs of an image that is being made are elsewhere. A loaded module was not stopped.
+    obstacles_here = host.get("module_obstacles", []) if draft.gpus and not host["driver"]["loaded"] else []
+    plan.require(
+        not obstacles_here,
+        name,
+        f"keeps NVIDIA's module from loading: {'; '.join('`{setting}` in {file}'.format(**row) for row in obstacles_here)}",
+        "remove it (`prime-select nvidia` or `envycontrol -s nvidia` where that tool has written it; from the kernel's command line by"
+        " /etc/default/grub and update-grub), or leave the role out",
+    )
     if not plan.changes:
         return
     driver = (package for package in host["packages"] if is_driver_package(package))

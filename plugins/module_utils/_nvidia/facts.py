@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kern
     read_kernels,
     running_kernel,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.module_loading import read_obstacles
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import (
     origin_of,
     package_source,
@@ -50,6 +51,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 
 _EFI_GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
+_EFI_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
+# bash reads these files.
+_MOK_CERTIFICATE = re.compile(r"^\s*mok_certificate=(?:\"([^\"]*)\"|'([^']*)'|([^\s#;]*))", re.MULTILINE)
 _EFIVARS = "/sys/firmware/efi/efivars"
 # efivarfs writes four bytes of attributes before a variable's value.
 _EFI_ATTRIBUTES = 4
@@ -144,16 +148,32 @@ def read_secure_boot(tree: Tree, distribution: str) -> Facts:
 
     The state is enabled, disabled, unsupported (no EFI) or unknown (EFI, but its variables are not mounted).
     """
-    key = next((row for row in package_data.MOK_KEYS if row.distribution == distribution), package_data.MOK_KEYS[0])
-    certificate = tree.bytes(key.certificate)
+    path = _dkms_certificate(tree, distribution)
+    certificate = tree.bytes(path)
     enrolled = _efi(tree, f"MokListRT-{_SHIM}") or tree.bytes("/sys/firmware/efi/mok-variables/MokListRT")
+    if distribution == "Debian":
+        # Debian's kernels trust the firmware's list for modules as well (patch db-mok-keyring of src:linux); Ubuntu's are not known to.
+        enrolled += _efi(tree, f"db-{_EFI_SECURITY}")
     pending = _efi(tree, f"MokNew-{_SHIM}")
     return {
         "state": _secure_boot_state(tree),
-        "certificate": key.certificate if certificate else "",
+        "certificate": path if certificate else "",
         "enrolled": bool(certificate) and certificate in enrolled,
         "pending": bool(pending) and (not certificate or certificate in pending),
     }
+
+
+def _dkms_certificate(tree: Tree, distribution: str) -> str:
+    """Return the certificate of the key that DKMS signs with: its configuration names one, or the distribution does."""
+    folder = "/etc/dkms/framework.conf"
+    drop_ins = [f"{folder}.d/{name}" for name in sorted(tree.names(f"{folder}.d")) if name.endswith(".conf")]
+    named = [
+        next(filter(None, values), "")
+        for path in (folder, *drop_ins)
+        for values in _MOK_CERTIFICATE.findall(tree.text(path))
+    ]
+    key = next((row for row in package_data.MOK_KEYS if row.distribution == distribution), package_data.MOK_KEYS[0])
+    return next(filter(None, reversed(named)), key.certificate)
 
 
 def _efi(tree: Tree, name: str) -> bytes:
@@ -223,6 +243,7 @@ def gather(tree: Tree, ask_policy: t.Callable[[list[str]], str]) -> Facts:
         "driver": driver,
         "holders": read_holders(tree),
         "secure_boot": read_secure_boot(tree, system["distribution"]),
+        "module_obstacles": [row._asdict() for row in read_obstacles(tree)],
         "next_kernel": next_kernel(tree),
         "kernels": read_kernels(tree, packages, policy),
         "packages": packages,

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.grub import kernel_of_default
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import Facts, version_key
 
 
@@ -20,7 +21,7 @@ def next_kernel(tree: Tree) -> Facts:
     *evidence*, the surest first: grub.cfg (its default entry), link (/vmlinuz), highest (of /boot), running.
     """
     for evidence, release in (
-        ("grub.cfg", _grub_kernel(tree)),
+        ("grub.cfg", kernel_of_default(tree)),
         ("link", _kernel_of(tree.resolve("/vmlinuz")) or _kernel_of(tree.resolve("/boot/vmlinuz"))),
         ("highest", max(installed_kernels(tree), key=version_key, default="")),
     ):
@@ -40,34 +41,6 @@ def installed_kernels(tree: Tree) -> list[str]:
 
 def _kernel_of(path: str) -> str:
     return os.path.basename(path)[len("vmlinuz-") :] if os.path.basename(path).startswith("vmlinuz-") else ""
-
-
-def _grub_kernel(tree: Tree) -> str:
-    """Return the kernel of grub's default entry, empty if it is unknown."""
-    entries = _grub_entries(tree.text("/boot/grub/grub.cfg"))
-    environment = dict(line.partition("=")[::2] for line in tree.text("/boot/grub/grubenv").splitlines() if "=" in line)
-    default = re.search(r"""^GRUB_DEFAULT=["']?(.*?)["']?\s*$""", tree.text("/etc/default/grub"), re.MULTILINE)
-    wanted = default.group(1) if default else "0"
-    if wanted == "saved":
-        wanted = environment.get("saved_entry", "0")
-    wanted = environment.get("next_entry") or wanted
-    # "menu>entry": the entry alone is enough, since ids and titles are unique.
-    wanted = wanted.rpartition(">")[2] or "0"
-    for number, (names, release) in enumerate(entries):
-        if wanted in names or (wanted.isdigit() and int(wanted) == 0 and number == 0):
-            return release
-    return ""
-
-
-def _grub_entries(text: str) -> list[tuple[set[str], str]]:
-    """Return title, id and kernel of each entry that boots Linux."""
-    entries = []
-    for block in re.split(r"^\s*menuentry\s", text, flags=re.MULTILINE)[1:]:
-        head, _separator, body = block.partition("{")
-        kernel = re.search(r"^\s*linux\S*\s+(\S*vmlinuz-\S+)", body, re.MULTILINE)
-        if kernel:
-            entries.append((set(re.findall(r"'([^']*)'|\"([^\"]*)\"", head)), _kernel_of(kernel.group(1))))
-    return [({name for pair in pairs for name in pair if name}, release) for pairs, release in entries]
 
 
 def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[str, list[Facts]]) -> list[Facts]:

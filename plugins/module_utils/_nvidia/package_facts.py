@@ -235,19 +235,29 @@ def read_pins(tree: Tree) -> list[Facts]:
     pins = []
     files = [
         "/etc/apt/preferences",
-        *(f"/etc/apt/preferences.d/{name}" for name in tree.names("/etc/apt/preferences.d")),
+        # apt reads no other names: apt_preferences(5).
+        *(
+            f"/etc/apt/preferences.d/{name}"
+            for name in tree.names("/etc/apt/preferences.d")
+            if re.fullmatch(r"[A-Za-z0-9_-]+(\.pref)?|[A-Za-z0-9_.-]+\.pref", name)
+        ),
     ]
     for path in files:
         text = re.sub(r"^(#|Explanation:).*\n", "", tree.text(path), flags=re.MULTILINE)
         for block in re.split(r"\n\s*\n", text):
-            fields = dict(line.partition(": ")[::2] for line in block.splitlines())
-            if re.search(r"nvidia|cuda", block, re.IGNORECASE) and "Pin-Priority" in fields:
+            # A line that begins with a blank continues the one before it. Names are in any case, and a blank after the colon is free.
+            lines = re.sub(r"\n[ \t]+", " ", block).splitlines()
+            fields = {
+                name.strip().lower(): value.strip() for name, _colon, value in (line.partition(":") for line in lines)
+            }
+            priority = re.match(r"[+-]?\d+", fields.get("pin-priority", ""))
+            if re.search(r"nvidia|cuda", block, re.IGNORECASE) and priority:
                 pins.append(
                     {
                         "file": path,
-                        "packages": fields.get("Package", ""),
-                        "pin": fields.get("Pin", ""),
-                        "priority": int(fields["Pin-Priority"]),
+                        "packages": fields.get("package", ""),
+                        "pin": fields.get("pin", ""),
+                        "priority": int(priority.group(0)),
                     }
                 )
     return pins

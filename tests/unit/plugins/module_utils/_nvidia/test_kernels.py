@@ -49,7 +49,7 @@ submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced-1' {
     [
         pytest.param({}, ("6.2", "grub.cfg"), id="first entry"),
         pytest.param(
-            {"/etc/default/grub": "GRUB_DEFAULT='Debian GNU/Linux, with Linux 6.1'\n"},
+            {"/etc/default/grub": "GRUB_DEFAULT='Advanced options>Debian GNU/Linux, with Linux 6.1'\n"},
             ("6.1", "grub.cfg"),
             id="by title",
         ),
@@ -61,16 +61,44 @@ submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced-1' {
         pytest.param(
             {
                 "/etc/default/grub": "GRUB_DEFAULT=saved\n",
-                "/boot/grub/grubenv": "# GRUB\nsaved_entry=gnulinux-6.1-advanced-1\n",
+                "/boot/grub/grubenv": "# GRUB\nsaved_entry=1>0\n",
             },
             ("6.1", "grub.cfg"),
             id="saved",
         ),
-        pytest.param({"/boot/grub/grubenv": "next_entry=gnulinux-6.1-advanced-1\n"}, ("6.1", "grub.cfg"), id="once"),
+        pytest.param(
+            {"/boot/grub/grubenv": "next_entry=gnulinux-advanced-1>gnulinux-6.1-advanced-1\n"},
+            ("6.1", "grub.cfg"),
+            id="once",
+        ),
+        pytest.param(
+            {"/etc/default/grub": "GRUB_DEFAULT='gnulinux-6.1-advanced-1'\n"},
+            ("6.2", "grub.cfg"),
+            id="an entry of a submenu without its submenu: not found",
+        ),
+        pytest.param({"/etc/default/grub": "GRUB_DEFAULT=1\n"}, ("6.1", "grub.cfg"), id="a submenu: its first entry"),
+        pytest.param(
+            {
+                "/etc/default/grub": "GRUB_DEFAULT=0\n",
+                "/etc/default/grub.d/50-pin.cfg": 'GRUB_DEFAULT="1>0" # pinned\n',
+            },
+            ("6.1", "grub.cfg"),
+            id="a drop-in",
+        ),
+        pytest.param(
+            {"/boot/grub/grub.cfg": GRUB + 'set default="${other}"\n', "/boot/vmlinuz-6.3": ""},
+            ("6.3", "highest"),
+            id="a variable: a guess",
+        ),
+        pytest.param(
+            {"/etc/default/grub": "GRUB_DEFAULT=0\n", "/boot/grub/grub.cfg": GRUB + 'set default="1>0"\n'},
+            ("6.1", "grub.cfg"),
+            id="what update-grub has written",
+        ),
         pytest.param(
             {"/etc/default/grub": "GRUB_DEFAULT='1>2'\n", "/boot/vmlinuz-6.1": ""},
-            ("6.1", "highest"),
-            id="by number: a guess",
+            ("6.1", "grub.cfg"),
+            id="a number that the submenu lacks: its first",
         ),
     ],
 )

@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Settings of a host that keep NVIDIA's modules from loading, whoever asks for them (modprobe.d(5), the kernel's parameters)."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+
+# The first directory with a file of a name has it (modprobe.d(5), kmod 34).
+DIRECTORIES = (
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+)
+COMMAND_LINE = "/proc/cmdline"
+# The modules without which nothing computes, by all names that they have: Debian's packages rename theirs.
+_MODULES = re.compile(r"nvidia(_current|_tesla(_\d+)?)?(_open)?(_uvm)?")
+# What runs in the place of the module, and loads nothing.
+_NOTHING = re.compile(r"(/usr)?(/bin/)?(true|false|:)|/dev/null")
+
+
+class Obstacle(t.NamedTuple):
+    """A setting, and the file that has it."""
+
+    setting: str
+    file: str
+
+
+def read_obstacles(tree: Tree) -> list[Obstacle]:
+    """Return the settings that keep a module from loading. A `blacklist` alone does not: modprobe loads the module by its name."""
+    files: dict[str, str] = {}
+    for directory in DIRECTORIES:
+        for name in tree.names(directory):
+            if name.endswith(".conf"):
+                files.setdefault(name, f"{directory}/{name}")
+    found = [
+        Obstacle(line, path) for path in files.values() for line in _lines(tree.text(path)) if _prevents(line.split())
+    ]
+    for word in tree.text(COMMAND_LINE).split():
+        name, _sign, value = word.partition("=")
+        # The kernel's own list. The one of modprobe is as a file's.
+        if name.replace("-", "_") == "module_blacklist" and any(map(_is_needed, value.split(","))):
+            found.append(Obstacle(word, COMMAND_LINE))
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    joined = re.sub(r"\\\n", " ", text)
+    return [" ".join(line.split()) for line in joined.splitlines() if not line.lstrip().startswith("#")]
+
+
+def _prevents(words: t.Sequence[str]) -> bool:
+    if len(words) < 3 or not _is_needed(words[1]):
+        return False
+    # An alias to a module that does not exist: modprobe looks for one called `off`.
+    return (words[0] == "alias" and words[2] in ("off", "null")) or (
+        words[0] == "install" and bool(_NOTHING.fullmatch(words[2]))
+    )
+
+
+def _is_needed(module: str) -> bool:
+    return bool(_MODULES.fullmatch(module.replace("-", "_")))
