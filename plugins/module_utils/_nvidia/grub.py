@@ -40,7 +40,7 @@ def read_menu(text: str) -> list[Entry]:
         head, kernel = _HEAD.match(line), _KERNEL.match(line)
         if head:
             submenus = [block.entries for block in blocks if block and block.entries is not None]
-            names = {one or other for one, other in _NAME.findall(head[2])} - {""}
+            names = {name for pair in _NAME.findall(head[2]) for name in pair} - {""}
             entry = Entry(names, [] if head[1] == "submenu" else None)
             (submenus[-1] if submenus else top).append(entry)
             blocks.append(entry)

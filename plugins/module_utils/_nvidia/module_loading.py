@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings of a host that keep NVIDIA's modules from loading, whoever asks for them (modprobe.d(5), the kernel's parameters)."""
+"""Settings of a host that keep NVIDIA's modules from loading (modprobe.d(5), the kernel's parameters)."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def _lines(text: str) -> list[str]:
     return [" ".join(line.split()) for line in joined.splitlines() if not line.lstrip().startswith("#")]
 
 
-def _prevents(words: t.Sequence[str]) -> bool:
-    if len(words) < 3 or not _is_needed(words[1]):
+def _prevents(fields: t.Sequence[str]) -> bool:
+    if len(fields) < 3 or not _is_needed(fields[1]):
         return False
     # An alias to a module that does not exist: modprobe looks for one called `off`.
-    return (words[0] == "alias" and words[2] in ("off", "null")) or (
-        words[0] == "install" and bool(_NOTHING.fullmatch(words[2]))
+    return (fields[0] == "alias" and fields[2] in ("off", "null")) or (
+        fields[0] == "install" and bool(_NOTHING.fullmatch(fields[2]))
     )
 
 
