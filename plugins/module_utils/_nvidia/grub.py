@@ -56,13 +56,13 @@ def read_menu(text: str) -> list[Entry]:
 def select(entries: list[Entry], default: str) -> Entry | None:
     """Return the entry that GRUB boots by default. A name or number that the menu lacks leads to its first entry."""
     # A title with a greater-than sign has it twice.
-    name, _sign, rest = (part.replace("\0", ">") for part in default.replace(">>", "\0").partition(">"))
-    name = name.strip()
+    first, _sign, rest = default.replace(">>", "\0").partition(">")
+    name = first.strip().replace("\0", ">")
     found = next((entry for entry in entries if name in entry.names), None)
     if not found and name.isdecimal():
         found = entries[int(name)] if int(name) < len(entries) else None
     found = found or next(iter(entries), None)
-    return select(found.entries, rest.strip()) if found and found.entries is not None else found
+    return select(found.entries, rest.replace("\0", ">>")) if found and found.entries is not None else found
 
 
 def default_of(tree: Tree) -> str:

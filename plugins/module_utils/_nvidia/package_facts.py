@@ -239,7 +239,7 @@ def read_pins(tree: Tree) -> list[Facts]:
         *(
             f"/etc/apt/preferences.d/{name}"
             for name in tree.names("/etc/apt/preferences.d")
-            if re.fullmatch(r"[A-Za-z0-9_-]+(\.pref)?|[A-Za-z0-9_.-]+\.pref", name)
+            if name.endswith(".pref") or "." not in name
         ),
     ]
     for path in files:
