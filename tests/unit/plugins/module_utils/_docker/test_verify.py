@@ -50,7 +50,9 @@ def found(
 ) -> dict[str, dict[str, str]]:
     answers = {**OUTPUTS, **outputs}
     rows = findings(
-        lambda command, **_options: answers[command[0]], {**REQUEST, **(request or {})}, {**PLAN, **(plan or {})}
+        lambda command, **_options: answers[next(word for word in command if word in answers)],
+        {**REQUEST, **(request or {})},
+        {**PLAN, **(plan or {})},
     )
     return {row["id"]: row for row in rows}
 
@@ -126,6 +128,19 @@ def test_missing_docker_is_reported_and_not_raised() -> None:
         "docker.storage": "skip",
     }
     assert rows["docker.storage"]["evidence"].startswith("data in an unknown place, on")
+
+
+def test_docker_of_a_user_has_limited_time_and_output() -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
+        commands.append(command)
+        return OUTPUTS[next(word for word in command if word in OUTPUTS)]
+
+    findings(run, {**REQUEST, "rootless_users": ["carol"]}, PLAN)
+    (as_user,) = [command for command in commands if "carol" in command]
+    assert as_user[:3] == ["timeout", "--kill-after=5", "30"]
+    assert "head --bytes" in as_user[-1]
 
 
 def test_users_of_rootless_docker_are_named() -> None:
