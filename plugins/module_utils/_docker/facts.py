@@ -49,6 +49,8 @@ UNIT = "docker.service"
 # The docker of snap, which has the same socket and group as one of apt.
 SNAP_UNIT = "snap.docker.dockerd.service"
 SNAP = ("/snap/docker/current", f"/etc/systemd/system/{SNAP_UNIT}")
+# In the data root of a node of a swarm.
+SWARM_STATE = "swarm/docker-state.json"
 # Of the routes that a VPN puts before the default route: 0.0.0.0/1 and 128.0.0.0/1.
 HALF = 1
 # A container with NVIDIA's runtime and one of these has no GPU.
@@ -130,7 +132,8 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
         inspected = running_containers()
         bridges = read_bridges()
     except (OSError, ValueError):
-        return docker.Daemon(answers=False, started=started)
+        swarm = any(Tree(ROOT).exists(f"{name}/{SWARM_STATE}") for name in names)
+        return docker.Daemon(answers=False, started=started, swarm=swarm)
     running, gpu = describe_containers(inspected)
     root = info["DockerRootDir"]
     return docker.Daemon(
@@ -158,7 +161,7 @@ def read_stopped_daemon(
         root = docker.data_root_of({}, arguments)
     images = (f"{root}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{root}/image"))
     stored = sum(len(tree.names(folder)) for folder in (f"{root}/containers", *images))
-    return docker.StoppedDaemon(root, stored, count_shims(), tree.exists(f"{root}/swarm/docker-state.json"))
+    return docker.StoppedDaemon(root, stored, count_shims(), tree.exists(f"{root}/{SWARM_STATE}"))
 
 
 def count_shims() -> int:

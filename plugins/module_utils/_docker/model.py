@@ -268,11 +268,15 @@ def roots(params: Params) -> dict[str, str]:
 
     Since docker 29 containerd stores images and containers, before it stores almost nothing. So its directory always moves along.
     """
-    data_root = str(params["daemon_options"].get("data-root") or params["data_root"])
+    data_root = without_final_slash(str(params["daemon_options"].get("data-root") or params["data_root"]))
     found = {"docker_data_root": data_root}
     beside = os.path.join(os.path.dirname(data_root), "containerd") if data_root else ""
-    found["docker_containerd_root"] = params["containerd_root"] or beside
+    found["docker_containerd_root"] = without_final_slash(params["containerd_root"]) or beside
     return {variable: path for variable, path in found.items() if path}
+
+
+def without_final_slash(path: str) -> str:
+    return path.rstrip("/") or path
 
 
 def containerd_root_of(text: str | None) -> str:

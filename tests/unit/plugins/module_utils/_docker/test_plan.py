@@ -511,7 +511,7 @@ def test_one_directory_by_another_name_moves_nothing(tmp_path: Path, own: str, c
         containerd_stored=40,
         places={f"{tmp_path}/disk/{name}": Place(str(tmp_path), free_bytes=0) for name in ("docker", "containerd")},
     )
-    for request in (PARAMS, request_of(data_root=wanted)):
+    for request in (PARAMS, request_of(data_root=wanted), request_of(data_root=f"{wanted}/")):
         assert plan_present(host, request).requirements == []
     assert other_options({"DockerRootDir": wanted, "LoggingDriver": "json-file"}, config, []) == []
 

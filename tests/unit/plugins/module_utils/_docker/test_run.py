@@ -257,6 +257,9 @@ def test_stopped_docker_of_a_swarm_gets_no_live_restore(planned: Run, host: Host
     assert planned()["options"]["live-restore"] is True
     host.write("/var/lib/docker/swarm/docker-state.json", "{}")
     assert "live-restore" not in planned()["options"]
+    # It runs, and does not answer.
+    host.active = True
+    assert "live-restore" not in planned()["options"]
 
 
 def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
