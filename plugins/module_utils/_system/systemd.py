@@ -12,6 +12,7 @@ import glob
 import hashlib
 import os
 import re
+import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
@@ -29,12 +30,16 @@ PROPERTIES = (
     "InvocationID",
     "NRestarts",
     "ActiveEnterTimestamp",
+    "ActiveEnterTimestampMonotonic",
     "Type",
     "RemainAfterExit",
     "Result",
     "ExecMainStatus",
     "ExecMainStartTimestamp",
+    "ExecMainStartTimestampMonotonic",
 )
+# The kernel stamps files with the clock of its last tick, which may be this much earlier (CONFIG_HZ=100, twice).
+TICK = 0.02
 
 # Directory of an administrator's drop-ins (systemd.unit(5)).
 UNIT_FILES = "/etc/systemd/system"
@@ -94,19 +99,29 @@ def show(run: t.Callable[..., t.Any], names: t.Sequence[str], properties: t.Iter
 
 
 def parse_time(text: str) -> float:
-    """Return a time that systemctl prints with TZ=UTC, such as ``Sat 2026-11-21 10:10:47 UTC``, in seconds; 0 for none.
-
-    The monotonic properties would be finer, but that clock stands still while a laptop sleeps.
-    """
+    """Return a time that systemctl prints with TZ=UTC, such as ``Sat 2026-11-21 10:10:47 UTC``, in seconds; 0 for none."""
     found = re.fullmatch(r"\w+ (\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+) UTC", text)
     return float(calendar.timegm(tuple(int(part) for part in found.groups()))) if found else 0.0
+
+
+def earliest(wall: float, monotonic: float, offset: float) -> float:
+    """Return the earliest moment at which something may have happened, by the wall clock as it goes now; 0 for never.
+
+    The wall clock may have been set since, by hours where the hardware clock has local time. The monotonic clock is not set, but stands
+    still while a laptop sleeps: its moment is then too late. Of whole seconds (*wall*) it gives the fraction.
+
+    :param monotonic: the same moment by the monotonic clock, 0 where it is unknown.
+    :param offset: the wall clock less the monotonic one, now.
+    """
+    found = monotonic + offset
+    return wall if not wall or not monotonic else found if wall <= found < wall + 1 else min(wall, found)
 
 
 @dataclasses.dataclass(frozen=True)
 class Status:
     """One unit as systemd knows it.
 
-    ``started`` is in seconds of the wall clock (0: never started). ``ran``: a oneshot unit has ended with success since the boot.
+    ``started``: when it may have loaded its files first, by the wall clock (0: never). ``ran``: a oneshot unit has ended well.
     """
 
     load: str
@@ -144,8 +159,7 @@ class Status:
             invocation=first["InvocationID"],
             # Sockets, timers and mounts have no NRestarts and no Type of this sense.
             restarts=int(first.get("NRestarts", 0)),
-            # A oneshot unit that ends is never active.
-            started=parse_time(first["ExecMainStartTimestamp" if ran else "ActiveEnterTimestamp"]),
+            started=_start(first, ran),
             oneshot=oneshot,
             ran=ran,
             names=tuple(first["Names"].split()),
@@ -155,6 +169,18 @@ class Status:
     @property
     def running(self) -> bool:
         return self.active in ("active", "reloading")
+
+
+def _start(properties: t.Mapping[str, str], ran: bool) -> float:
+    """Return when a unit started. What is active reads its files before it counts as active; a oneshot unit that ends is never active."""
+    offset = time.time() - time.monotonic()
+    names = ("ExecMainStartTimestamp",) if ran else ("ExecMainStartTimestamp", "ActiveEnterTimestamp")
+    times = (
+        earliest(parse_time(properties.get(name, "")), int(properties.get(f"{name}Monotonic") or 0) / 1_000_000, offset)
+        for name in names
+        if ran or properties.get("ActiveEnterTimestamp")
+    )
+    return min(filter(None, times), default=0.0)
 
 
 def needs_daemon_reload(status: Status, unit_files: str = UNIT_FILES) -> bool:
@@ -196,7 +222,9 @@ def read_watched(path: str) -> Watched:
         digest = hashlib.sha256(repr([(name, entry.digest) for name, entry in entries]).encode()).hexdigest()
         return Watched(digest, max([found.st_ctime, *(entry.changed for _name, entry in entries)]))
     with open(path, "rb") as file:
-        return Watched(hashlib.sha256(file.read()).hexdigest(), found.st_ctime)
+        digest = hashlib.sha256(file.read()).hexdigest()
+        # Of the file that was read, also when another has its name since.
+        return Watched(digest, os.fstat(file.fileno()).st_ctime)
 
 
 def stale(
@@ -205,14 +233,14 @@ def stale(
     """Return the paths that are not what the running unit has loaded.
 
     :param loaded: digests noted when this invocation of the unit loaded them; a path without one (the unit was started
-        by the boot or by a person) is judged by the time of its last change; systemd's times are whole seconds.
+        by the boot or by a person) is judged by the time of its last change.
     :param coming: paths that check mode did not change: each of them, or something in it, counts as changed.
     """
     return [
         path
         for path, now in watched.items()
         if any(f"{other}/".startswith(f"{path}/") for other in coming)
-        or (now.digest != loaded[path] if path in loaded else now.changed >= status.started + 1)
+        or (now.digest != loaded[path] if path in loaded else now.changed >= status.started - TICK)
     ]
 
 

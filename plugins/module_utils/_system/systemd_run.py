@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import hashlib
 import json
 import os
 import shlex
 import time
 import typing as t
+from secrets import token_hex
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
@@ -82,10 +87,7 @@ class Units:
         if not self.units:
             return {"changed": False, "actions": {}, "pending": [], "diff": {"before": "", "after": ""}}
         status = self.before = self._reloaded_status()
-        watched = {
-            unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]}
-            for unit in self.units
-        }
+        watched = _read_all(self.units)
         self.watched = {path: found for paths in watched.values() for path, found in paths.items()}
         actions = {unit["name"]: self._plan(unit, status[unit["name"]], watched[unit["name"]]) for unit in self.units}
         for unit in self.units:
@@ -96,7 +98,7 @@ class Units:
                 self._act(name, verbs)
             self._settle([name for name, verbs in actions.items() if {"start", "restart"} & set(verbs)])
             self.after = self._status()
-            self._note(self.after, watched)
+            self._note(self.after, watched, self.held_back)
         changed = {name: verbs for name, verbs in actions.items() if verbs}
         return {
             "changed": bool(changed),
@@ -109,6 +111,7 @@ class Units:
         """Bring the units to the status before the run, with the files of that time; return those that do not run again."""
         if not self.called and not self.reloaded:
             return []
+        watched = _read_all(self.units)
         # Always: NeedDaemonReload is `no` for a restored unit file, whose mtime is older than that of the loaded one.
         self._call("daemon-reload")
         for name, verbs in reversed(self.called.items()):
@@ -118,7 +121,11 @@ class Units:
             if {"start", "restart", "reload", "stop"} & set(verbs):
                 self._call(self._restoring_verb(name, verbs), name)
         running = [name for name in self.called if self.before[name].running]
-        status = self._wait_until_up(running) if running else {}
+        if not running:
+            return []
+        status = self._wait_until_up(running)
+        again = [name for name in running if {"start", "restart", "reload", "stop"} & set(self.called[name])]
+        self._note(status, {name: watched[name] for name in again}, {})
         return [name for name in running if not status[name].running]
 
     def _restoring_verb(self, name: str, verbs: t.Collection[str]) -> str:
@@ -142,7 +149,8 @@ class Units:
             raise UnitFailed(f"{name} is masked: run `systemctl unmask {name}` if it should run here")
         if unit["state"] == "started" and status.load == "not-found" and not self.module.check_mode:
             raise UnitFailed(f"there is no unit {name}: install what provides it")
-        found = stale(status, watched, self._loaded(name, status), self.coming)
+        salt, loaded = self._loaded(name, status)
+        found = stale(status, _salted(salt, watched), loaded, self.coming)
         changed = [path for path in found if path not in unit["loaded"]]
         restart_for = [path for path in changed if path in unit["restart_on"]]
         reload_for = [path for path in changed if path in unit["reload_on"]]
@@ -202,24 +210,37 @@ class Units:
                 return status
             time.sleep(0.1)
 
-    def _loaded(self, name: str, status: Status) -> dict[str, str]:
-        """Return the digests noted for this invocation of the unit; none after a reboot or a restart outside of this module."""
-        try:
+    def _loaded(self, name: str, status: Status) -> tuple[str, dict[str, str]]:
+        """Return the salt and the digests noted for this invocation of a unit; none after a restart outside of this module."""
+        salt = token_hex(16)
+        # A damaged note is none: the unit is judged by times.
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             with open(os.path.join(NOTES, f"{name}.json"), encoding="utf-8") as file:
-                note = json.load(file)
-        except (FileNotFoundError, ValueError):
-            return {}
-        return t.cast("dict[str, str]", note["loaded"]) if note["invocation"] == status.invocation else {}
+                found = json.load(file)
+            if found["invocation"] == status.invocation:
+                loaded = {str(path): str(digest) for path, digest in found["loaded"].items()}
+                # An earlier release noted plain digests.
+                return (str(found["salt"]), loaded) if "salt" in found else (salt, _salted_all(salt, loaded))
+        return salt, {}
 
-    def _note(self, status: dict[str, Status], watched: dict[str, dict[str, Watched]]) -> None:
-        os.makedirs(NOTES, mode=0o755, exist_ok=True)
+    def _note(
+        self,
+        status: t.Mapping[str, Status],
+        watched: t.Mapping[str, t.Mapping[str, Watched]],
+        held_back: t.Mapping[str, t.Sequence[str]],
+    ) -> None:
+        """Note what each running unit has loaded, for root alone: secret files are among it."""
+        os.makedirs(NOTES, mode=0o700, exist_ok=True)
+        # An earlier release left it open.
+        os.chmod(NOTES, 0o700)
         for unit in self.units:
-            name, paths = unit["name"], watched[unit["name"]]
-            uses = status[name].running or (status[name].ran and unit["state"] == "started")
-            if paths and uses:
-                loaded = note(paths, self._loaded(name, status[name]), self.held_back.get(name, []))
-                with open(os.path.join(NOTES, f"{name}.json"), "w", encoding="utf-8") as file:
-                    json.dump({"invocation": status[name].invocation, "loaded": loaded}, file)
+            name = unit["name"]
+            paths = watched.get(name)
+            if paths and (status[name].running or (status[name].ran and unit["state"] == "started")):
+                salt, loaded = self._loaded(name, status[name])
+                loaded = note(_salted(salt, paths), loaded, held_back.get(name, []))
+                content = {"invocation": status[name].invocation, "salt": salt, "loaded": loaded}
+                replace_file(os.path.join(NOTES, f"{name}.json"), json.dumps(content), mode=0o600)
 
     def _fail(self, name: str, message: str) -> t.NoReturn:
         _code, journal, _err = self.module.run_command(
@@ -240,6 +261,23 @@ class Units:
     def _call(self, *arguments: str) -> tuple[int, str, str]:
         outcome: tuple[int, str, str] = self.module.run_command(["systemctl", *arguments], environ_update={"TZ": "UTC"})
         return outcome
+
+
+def _read_all(units: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, Watched]]:
+    """Read the paths that each unit loads."""
+    return {
+        unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]} for unit in units
+    }
+
+
+def _salted(salt: str, watched: t.Mapping[str, Watched]) -> dict[str, Watched]:
+    """Return paths with digests from which nobody can look up the content."""
+    digests = _salted_all(salt, {path: entry.digest for path, entry in watched.items()})
+    return {path: dataclasses.replace(entry, digest=digests[path]) for path, entry in watched.items()}
+
+
+def _salted_all(salt: str, digests: t.Mapping[str, str]) -> dict[str, str]:
+    return {path: hashlib.sha256(f"{salt} {digest}".encode()).hexdigest() for path, digest in digests.items()}
 
 
 def _diff(units: list[dict[str, t.Any]], status: dict[str, Status], actions: dict[str, list[str]]) -> dict[str, str]:

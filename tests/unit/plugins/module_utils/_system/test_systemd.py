@@ -7,9 +7,11 @@ import dataclasses
 import os
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
     Status,
     Watched,
+    earliest,
     needs_daemon_reload,
     note,
     parse_show,
@@ -238,6 +240,43 @@ def test_a_postponed_file_is_not_recorded_as_loaded(loaded, noted):
     watched = {"/a": Watched("new", 1100.0), "/b": Watched("new", 1100.0)}
     assert note(watched, loaded, held_back=["/a"]) == noted
     assert stale(RUNNING, watched, noted) == ["/a"]
+
+
+NOW, BOOT = 1_000_000.0, 900_000.0
+
+
+@pytest.mark.parametrize(
+    ("wall", "monotonic", "started"),
+    [
+        pytest.param(NOW - 50, NOW - 49.6 - BOOT, NOW - 49.6, id="the fraction of a second"),
+        pytest.param(NOW - 50 + 8 * 3600, NOW - 50 - BOOT, NOW - 50, id="the clock was set back since"),
+        pytest.param(NOW - 8 * 3600, NOW - 50 - BOOT, NOW - 8 * 3600, id="the clock was set forward, or it slept"),
+        pytest.param(NOW - 50, 0.0, NOW - 50, id="no monotonic time"),
+        pytest.param(0.0, 0.0, 0.0, id="never"),
+    ],
+)
+def test_start_of_a_unit_by_the_clock_of_now(wall, monotonic, started):
+    assert earliest(wall, monotonic, BOOT) == pytest.approx(started)
+
+
+def test_start_counts_from_the_main_process(monkeypatch):
+    monkeypatch.setattr(systemd.time, "time", lambda: NOW)
+    monkeypatch.setattr(systemd.time, "monotonic", lambda: NOW - BOOT)
+    enter, process = 999_990.9, 999_990.2
+    properties = {
+        **dict.fromkeys(("LoadState", "SubState", "UnitFileState", "NeedDaemonReload", "InvocationID"), ""),
+        "ActiveState": "active",
+        "Names": "x.service",
+        "DropInPaths": "",
+        "ActiveEnterTimestamp": "Mon 1970-01-12 13:46:30 UTC",
+        "ActiveEnterTimestampMonotonic": f"{(enter - BOOT) * 1e6:.0f}",
+        "ExecMainStartTimestamp": "Mon 1970-01-12 13:46:30 UTC",
+        "ExecMainStartTimestampMonotonic": f"{(process - BOOT) * 1e6:.0f}",
+    }
+    status = Status.of({key: [value] for key, value in properties.items()})
+    assert status.started == pytest.approx(process)
+    assert stale(status, {"/a": Watched("new", process + 0.3)}, {}) == ["/a"]
+    assert stale(status, {"/a": Watched("new", process - 0.1)}, {}) == []
 
 
 ACTIVE = ["active", "reloading", "inactive", "failed", "activating", "deactivating"]

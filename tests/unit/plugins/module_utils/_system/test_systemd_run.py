@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import stat
 import time
 
 import pytest
@@ -273,3 +276,37 @@ def test_unit_that_is_listed_twice_is_refused(run_module, systemd, files, state)
     result = run_module(systemd_units, units=units, settle=0)
     assert result["msg"].startswith("units are listed twice: x.service") and "Nothing was changed" in result["msg"]
     assert systemd.verbs == []
+
+
+def test_file_of_the_second_of_a_start_is_loaded(run, files, systemd):
+    systemd.started = time.time()
+    files[0].write_text("2\n")
+    assert run()[1] == ["restart"]
+    assert run()[1] == []
+
+
+def test_notes_are_roots_alone_and_tell_nothing(run, files, tmp_path):
+    (tmp_path / "notes").mkdir(mode=0o755)
+    run()
+    notes = tmp_path / "notes"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (notes, notes / "x.service.json")] == [0o700, 0o600]
+    assert hashlib.sha256(files[0].read_bytes()).hexdigest() not in (notes / "x.service.json").read_text()
+
+
+def test_note_of_an_earlier_release_is_taken_over(run, files, systemd, tmp_path):
+    systemd.started = time.time() - 3600
+    (tmp_path / "notes").mkdir(mode=0o755)
+    loaded = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    (tmp_path / "notes/x.service.json").write_text(json.dumps({"invocation": "1", "loaded": loaded}))
+    assert run()[1] == []
+    files[0].write_text("2\n")
+    assert run()[1] == ["restart"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", "7", '{"invocation": "1"}', '{"invocation": "1", "loaded": 7}']
+)
+def test_damaged_note_is_no_note(run, tmp_path, content):
+    run()
+    (tmp_path / "notes/x.service.json").write_text(content)
+    assert run()[1] == []
