@@ -11,8 +11,10 @@ import io
 import signal
 import typing as t
 import urllib.error
+import urllib.parse
 
 from ansible.module_utils.urls import open_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 _MOVED = (301, 302, 303, 307, 308)
 _REDIRECTIONS = 10
@@ -20,6 +22,10 @@ _REDIRECTIONS = 10
 
 class Unbounded(ValueError):
     """A server sends more than the limit, or for longer."""
+
+
+class Misled(ValueError):
+    """A server redirects to where no server is, or to one that anybody on the way can play."""
 
 
 @contextlib.contextmanager
@@ -48,6 +54,7 @@ def opened_url(url: str, seconds: float, timeout: float = 30, **options: t.Any) 
 
     :param timeout: seconds for a server that sends nothing.
     :raises Unbounded: the time is over.
+    :raises Misled: a redirection leads to a file, data, FTP, or from https to http.
     """
     with deadline(seconds), _open(url, timeout, options) as answer:
         yield answer
@@ -61,9 +68,18 @@ def _open(url: str, timeout: float, options: dict[str, t.Any]) -> t.Any:
         except urllib.error.HTTPError as error:
             if error.code not in _MOVED or not remaining:
                 raise
-            url = str(error.filename)
+            before, url = url, str(error.filename)
             error.close()
+            _check_redirection(before, url)
     raise AssertionError
+
+
+def _check_redirection(before: str, after: str) -> None:
+    schemes = urllib.parse.urlsplit(before).scheme.lower(), urllib.parse.urlsplit(after).scheme.lower()
+    if schemes[1] not in ("http", "https") or schemes == ("https", "http"):
+        raise Misled(
+            f"it redirects to {shown(after, 200)}, and only http and https are followed, never from https to http"
+        )
 
 
 def copy(answer: t.Any, file: t.IO[bytes], limit: int) -> None:

@@ -9,12 +9,22 @@ import signal
 import threading
 import urllib.error
 from collections.abc import Iterator
+from email.message import Message
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import download
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import Unbounded, deadline, read_url
 
 ENDED = threading.Event()
+TARGETS = {
+    "circle": "circle",
+    "local": "file:///etc/hostname",
+    "device": "FILE:///dev/zero",
+    "text": "data:text/plain,key",
+    "ftp": "ftp://127.0.0.1:1/key",
+    "no-scheme": "gopher://127.0.0.1/key",
+}
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -34,7 +44,7 @@ class Server(http.server.BaseHTTPRequestHandler):
                     self.repeat(*((b"x" * 65536, 0) if kind == "endless" else (b"x", 0.05)))
             else:
                 self.send_response(302)
-                self.send_header("Location", kind if kind == "circle" else "/file")
+                self.send_header("Location", TARGETS.get(kind, "/file"))
                 self.end_headers()
                 if kind == "moved":
                     self.repeat(b"x" * 65536, 0)
@@ -71,6 +81,27 @@ def test_an_endless_answer_is_refused(address: str) -> None:
 def test_a_slow_answer_is_given_up(address: str, kind: str) -> None:
     with pytest.raises(Unbounded, match="did not end within 1 s"):
         read_url(f"{address}/{kind}", limit=1 << 20, seconds=1)
+
+
+@pytest.mark.parametrize("kind", ["local", "device", "text", "ftp", "no-scheme"])
+def test_redirection_leads_to_servers_of_http_alone(address: str, kind: str) -> None:
+    with pytest.raises(ValueError, match="it redirects to"):
+        read_url(f"{address}/{kind}", limit=9, seconds=60)
+
+
+@pytest.mark.parametrize("port", [80, 8080])
+def test_redirection_from_https_to_http_is_refused(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    opened = []
+
+    def open_url(url: str, **_options: Any) -> None:
+        opened.append(url)
+        target = f"http://example.org:{port}/key"
+        raise urllib.error.HTTPError(target, 302, "Found", Message(), None)
+
+    monkeypatch.setattr(download, "open_url", open_url)
+    with pytest.raises(download.Misled, match="never from https to http"):
+        read_url("https://example.org/key", limit=9, seconds=60)
+    assert opened == ["https://example.org/key"]
 
 
 def test_redirections_in_a_circle_come_to_an_end(address: str) -> None:
