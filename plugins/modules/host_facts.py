@@ -107,7 +107,7 @@ ansible_facts:
           elements: str
           sample: ["0000:01:00.0"]
         users:
-          description: The accounts of this host, and the comment of each.
+          description: The accounts of this host, and the comment of each, with question marks for what cannot be printed.
           returned: always
           type: dict
           sample: {root: root, frpc: frp client of rigwright.workstation}
@@ -148,6 +148,7 @@ from ansible.module_utils.facts.system.service_mgr import ServiceMgrFactCollecto
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DISPLAY, nvidia_devices
 
@@ -204,7 +205,8 @@ def main() -> None:
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
         "nvidia_gpus": nvidia_devices(Tree(ROOT), DISPLAY),
         "uid": os.geteuid(),
-        "users": {account.pw_name: account.pw_gecos for account in pwd.getpwall()},
+        # Everybody may change their own comment (chfn), in any encoding.
+        "users": {shown(account.pw_name): shown(account.pw_gecos) for account in pwd.getpwall()},
         "managed": sets_in_place() if os.geteuid() == 0 else [],
         "package_lists": package_lists(),
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},

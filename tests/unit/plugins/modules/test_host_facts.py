@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -109,3 +110,12 @@ def test_a_relative_path_is_refused(run_module: Run) -> None:
     result = run_module(host_facts, paths=["/", "opt"])
     assert result["failed"] is True
     assert "opt is not. Set `paths`" in result["msg"]
+
+
+def test_comment_in_another_encoding_stops_no_role(facts: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    comments = {"alice": "caf\udce9 \x1b[2J", "bob\udce9": "Bob", "frpc": "frp client of rigwright.workstation"}
+    rows = [pwd.struct_passwd((name, "x", 1, 1, text, "/", "/bin/sh")) for name, text in comments.items()]
+    monkeypatch.setattr(host_facts.pwd, "getpwall", lambda: rows)
+    found = facts()
+    assert found["users"] == {"alice": "caf? ?[2J", "bob?": "Bob", "frpc": "frp client of rigwright.workstation"}
+    json.dumps(found).encode("utf-8")
