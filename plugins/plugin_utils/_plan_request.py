@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible.module_utils.common.yaml import yaml_load
@@ -39,8 +40,28 @@ def options_of(role_path: str, entry_point: str = "main") -> Options:
 
 
 def values_of(options: Options, variables: Mapping[str, Any], templar: Any) -> dict[str, Any]:
-    """Return the values of options, each templated by itself: one that cannot be is then named in the error."""
-    return {name: templar.template(variables[name]) for name in options if name in variables}
+    """Return the values of options, each templated by itself: one that cannot be is then named in the error.
+
+    :raises Invalid: `omit` is the value, which only options of modules can have.
+    """
+    values, omitted = {}, []
+    for name in options:
+        if name in variables:
+            try:
+                values[name] = templar.template(variables[name])
+            except AnsibleValueOmittedError:
+                omitted.append(name)
+    if omitted:
+        raise Invalid("\n".join(_omitted(name, options[name]) for name in omitted))
+    return values
+
+
+def _omitted(name: str, option: Mapping[str, Any]) -> str:
+    default = option.get("default", {"list": [], "dict": {}}.get(option.get("type", "str"), ""))
+    return (
+        f"{name} is `omit`, which a variable of a role cannot be: write what it is otherwise, such as"
+        f' "{{{{ my_{name} | default({default!r}) }}}}", or leave it out'
+    )
 
 
 def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

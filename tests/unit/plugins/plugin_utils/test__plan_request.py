@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
     options_of,
     request_of,
+    values_of,
     without_secrets,
 )
 
@@ -39,6 +42,17 @@ def choices(role: str) -> Iterator[tuple[str, Any]]:
     for name, option in options(role).items():
         for choice in option.get("choices", []):
             yield name, [choice] if option["type"] == "list" else choice
+
+
+def test_omitted_variable_is_named_with_an_example() -> None:
+    texts = {"xrdp_users": "{{ mine | default(omit) }}", "xrdp_port": 3389, "xrdp_state": "{{ x | default(omit) }}"}
+    variables = {name: trust_as_template(text) if isinstance(text, str) else text for name, text in texts.items()}
+    with pytest.raises(Invalid) as refused:
+        values_of(options("xrdp"), variables, Templar(loader=DataLoader(), variables=variables))
+    lines = {line.partition(" ")[0]: line for line in str(refused.value).splitlines()}
+    assert lines.keys() == {"xrdp_users", "xrdp_state"}
+    assert '"{{ my_xrdp_users | default([]) }}"' in lines["xrdp_users"]
+    assert "\"{{ my_xrdp_state | default('present') }}\"" in lines["xrdp_state"]
 
 
 @pytest.mark.parametrize("role", ROLES)
