@@ -21,9 +21,9 @@ MODULES = sorted((CHECKOUT / "plugins/modules").glob("*.py"))
 PYTHON = sorted((CHECKOUT / "plugins").rglob("*.py"))
 PACKAGES = CHECKOUT / "plugins/module_utils"
 UTILS = sorted(PACKAGES.rglob("*.py"))
-# What has to be installed for a part of a module's work, and the one file that uses it: design.md, section 7.
+# What has to be installed for a part of a module's work, and the one file that uses it.
 LIBRARIES = {"_gpu/nvml.py": "pynvml", "_conda/rattler.py": "rattler"}
-# How a module holds a lock of the host: module_utils/_lock.py, and what is made of it.
+# How a module holds a lock of the host: _core/lock.py, and what uses it.
 LOCKS = ("module_lock", "host_lock", "alone", "locked")
 # What changes a host without a lock, and why two runs at once do no harm.
 WITHOUT_LOCK = {
