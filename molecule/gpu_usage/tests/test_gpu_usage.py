@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -324,6 +326,23 @@ def test_owner_of_an_idle_process_has_one_message(targets: list[Machine]) -> Non
         stop_receiver(target)
         target.put(state())
         target.must(f"kill {pid}; pkill -u alice sleep; rm /tmp/terminal")
+
+
+def test_message_is_plain_text_by_mail_and_in_chats(targets: list[Machine]) -> None:
+    script = (Path(__file__).parent / "sinks.py").read_text()
+    for target in targets:
+        arguments = f"{shlex.quote(script)} /usr/local/sbin/workstation-notify"
+        found = json.loads(target.must(f"/opt/rigwright/notify/bin/python3 -I -c {arguments}"))
+        assert [problems for problems, _message in found.values()] == [[], [], []]
+        ((kind, mail),) = found["mail"][1].items()
+        assert (kind, "<b>x</b>" in mail, "no <config/>" in mail) == ("text/plain", True, True)
+        html = found["html"][1]["text"]
+        assert "<b>x" not in html and "&lt;b&gt;x" in html and "no &lt;config/&gt;" in html
+        markdown = found["markdown"][1]["embeds"][0]["description"]
+        assert "[click](" not in markdown and "click" in markdown
+        for text in (mail, html, markdown, found["markdown"][1].get("content", "")):
+            assert "@everyone" not in text and "<!" not in text
+        assert "backup@home.service" in mail
 
 
 def test_bad_input_changes_nothing(all_refused: Callable[..., None]) -> None:

@@ -38,9 +38,14 @@ NOBODY = 65534
 FIRST_SOCKET = 3  # sd_listen_fds(3)
 ROOTS = "rigwright-notify.socket"
 BATCH = 50
+_SCHEME = 30
 # Mail and chat services block senders of many messages.
 MOST, WINDOW_S = 20, 3600
 FULL = f"\n\nThis is the last of {MOST} messages in an hour. The journal of rigwright-notify.service has further ones."
+
+# What chats take for a mention of a user, of everybody or of a channel; `backup@home.service` is none.
+_MENTION = re.compile(r"(?<![\w.-])@(?=\w)|@(?=everyone|here|channel|all\b|room)|<(?=[!@#]|at\b)", re.IGNORECASE)
+_NO_WIDTH = "\u200b"
 
 # Takes a title and a text, and returns the reason why the message was not sent, or an empty text.
 Target = t.Callable[[str, str], str]
@@ -103,18 +108,24 @@ def targets(addresses: t.Sequence[str]) -> dict[str, Target | None]:
         return lambda title, text: _deliver(service, statuses, title, text)
 
     return {
-        f"{VARIABLE}[{number}] ({address.partition(':')[0]}://)": target_of(address)
+        f"{VARIABLE}[{number}] ({shown(address.partition(':')[0], _SCHEME)}://)": target_of(address)
         for number, address in enumerate(addresses)
     }
 
 
 def _deliver(service: t.Any, statuses: Statuses, title: str, text: str) -> str:
     statuses.found.clear()
-    if service.notify(body=text, title=title):
+    # Not to be read as HTML or Markdown: names of files and processes are those of other users.
+    if service.notify(body=without_mentions(text), title=without_mentions(title), body_format="text"):
         return ""
     return (
         f"it answers {statuses.found[-1]}" if statuses.found else "it cannot be reached, or does not take the message"
     )
+
+
+def without_mentions(text: str) -> str:
+    """Return a text that looks the same, and mentions nobody."""
+    return _MENTION.sub(lambda found: f"{found[0]}{_NO_WIDTH}", text)
 
 
 def send(receivers: t.Mapping[str, Target | None], title: str, text: str) -> list[str]:

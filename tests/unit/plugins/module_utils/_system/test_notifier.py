@@ -160,6 +160,32 @@ def test_only_statuses_of_the_log_are_kept() -> None:
     assert found.found == ["401"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@everyone", "@|everyone"),
+        ("x@everyone and @bob", "x@|everyone and @|bob"),
+        ("<!channel> <@U1> <#C1> <at id=all>", "<|!channel> <|@|U1> <|#C1> <|at id=all>"),
+        ("backup@home.service, a <config/>, <attr>, owner@example.org", None),
+        ("3 @ 4 GHz, @ and <", None),
+    ],
+)
+def test_nobody_is_mentioned(text: str, expected: str | None) -> None:
+    assert notifier.without_mentions(text) == (text if expected is None else expected.replace("|", "\u200b"))
+
+
+def test_message_is_plain_text_for_apprise() -> None:
+    taken: dict[str, str] = {}
+
+    class Apprise:
+        def notify(self, **options: str) -> bool:
+            taken.update(options)
+            return True
+
+    assert notifier._deliver(Apprise(), notifier.Statuses(), "@all <b>", "<config/>") == ""
+    assert taken == {"title": "@\u200ball <b>", "body": "<config/>", "body_format": "text"}
+
+
 def test_unreadable_address_is_named_by_its_place() -> None:
     (line,) = notifier.unreadable(
         {"workstation_notify_urls[0] (json://)": Service(), "workstation_notify_urls[1] (x://)": None}
