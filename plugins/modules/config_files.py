@@ -23,8 +23,7 @@ description:
     C(/var/lib/rigwright/config_files/NAME/edited), and a warning names it.
   - Symbolic links are never followed and never replaced.
   - In a role, no module starts for a request that M(rigwright.workstation.plan) has found carried out (its C(configured_sets)), if no
-    task has changed the host since. The callback P(rigwright.workstation.report#callback) tells it. A request with a secret file always
-    starts the module.
+    task has changed the host since. The callback P(rigwright.workstation.report#callback) tells it.
 version_added: 0.1.0
 author: The Rigwright engineers (@rigwright)
 extends_documentation_fragment:
@@ -41,7 +40,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - The content of secret files never shows.
+      - The content of secret files never shows. In others, what looks like a secret is masked.
       - A program (a file outside of C(/etc) that ends in C(.py) or begins with C(#!)) shows as name, version of the collection, number of
         lines and SHA-256.
 options:
@@ -95,6 +94,12 @@ options:
         description: Group name.
         type: str
         default: root
+      merged:
+        description:
+          - The content is made from that of the file on the host. Where there is one, it keeps owner, group and mode, and O(files[].mode),
+            O(files[].owner) and O(files[].group) are for a new one. One that not everybody may read counts as O(files[].secret).
+        type: bool
+        default: false
       secret:
         description: The content shows nowhere, neither in a diff nor in a log, at C(-vvv) or in an error.
         type: bool

@@ -37,6 +37,7 @@ options:
       mode: {description: Octal mode in quotes., type: raw, default: "0644"}
       owner: {description: User name., type: str, default: root}
       group: {description: Group name., type: str, default: root}
+      merged: {description: Whether a file of the host keeps owner and mode., type: bool, default: false}
       secret: {description: Whether the content is hidden., type: bool, default: false}
       validate: {description: Command that checks the staged file., type: str}
   contents:

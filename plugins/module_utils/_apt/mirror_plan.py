@@ -117,6 +117,7 @@ class Planner:
         if self.services.pip_url:
             text = apt_mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.services.pip_url)
             self.plan.add(PIP_CONF, text)
+            self.plan.files[-1]["merged"] = True
         files, directories = mirror_request.files(self.services)
         self.plan.files += files
         self.plan.directories += directories

@@ -12,6 +12,7 @@ exactly the old ones) until the whole set has passed its checks.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import json
 import os
@@ -270,6 +271,8 @@ class Transaction:
                     _link(step.path, old_name(step.path))
                 if step.after.kind == "file":
                     write(new_name(step.path), step.after.content or b"", step.after)
+                    if step.after == dataclasses.replace(step.before, content=step.after.content):
+                        _copy_attributes(step.path, new_name(step.path))
                     if step.mtime_ns:
                         os.utime(new_name(step.path), ns=(step.mtime_ns, step.mtime_ns))
         self._note(staged=True)
@@ -361,6 +364,20 @@ def write(path: str, content: bytes, state: State = MISSING) -> None:
     """Write a file of which a state names owner and mode; it is root's alone unless it does."""
     owner = (-1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
     replace_file(path, content, 0o600 if state.mode is None else state.mode, owner)
+
+
+def _copy_attributes(path: str, copy: str) -> None:
+    """Give a file the access control list and the other extended attributes of one with the same owner and mode.
+
+    :raises OSError: an attribute cannot be written.
+    """
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # a file system without attributes
+        names = os.listxattr(path)
+    for name in names:
+        # Of the content, and of a program.
+        if name not in ("security.ima", "security.evm", "security.capability"):
+            os.setxattr(copy, name, os.getxattr(path, name))
 
 
 def _set_owner_and_mode(path: str, state: State) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import State, Step
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 
 def diff(step: Step, version: str) -> dict[str, str]:
@@ -30,7 +32,7 @@ def _shown(step: Step, state: State, label: str, version: str = "") -> str:
         return f"({label} is secret)\n"
     text = state.content.decode(errors="replace")
     if not is_program(step.path, text):
-        return text
+        return shown(without_secrets(text), keep="\n\t")
     of = f" of rigwright.workstation {version}" if version else ""
     return f"program {os.path.basename(step.path)}{of}, {len(state.content)} bytes, sha256 {state.digest}\n"
 

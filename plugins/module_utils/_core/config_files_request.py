@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import typing as t
@@ -17,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     State,
     Wanted,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import read_state
 
 # The arguments that the action and its module have in common.
 DIRECTORY: dict[str, t.Any] = {
@@ -30,6 +32,7 @@ FILE: dict[str, t.Any] = {
     **DIRECTORY,
     "mode": {"type": "raw", "default": "0644"},
     "state": {"type": "str", "choices": ["present", "released", "absent"], "default": "present"},
+    "merged": {"type": "bool", "default": False},
     "secret": {"type": "bool", "default": False},
     "validate": {"type": "str"},
 }
@@ -73,16 +76,7 @@ class Request:
         if self.params["state"] != "present":
             return []
         directories = [Wanted(item["path"], self._state("directory", item)) for item in self.params["directories"]]
-        files = [
-            Wanted(
-                item["path"],
-                self._state("file", item) if item["state"] != "absent" else MISSING,
-                item["secret"],
-                item["validate"],
-                item["state"] == "released",
-            )
-            for item in self.params["files"]
-        ]
+        files = [self._file(item) for item in self.params["files"]]
         paths = [item.path for item in directories + files]
         repeated = sorted({path for path in paths if paths.count(path) > 1})
         if repeated:
@@ -91,6 +85,15 @@ class Request:
         if unusable:
             raise Refused(f"not an absolute, plain path: {', '.join(unusable)}")
         return directories + files
+
+    def _file(self, item: t.Mapping[str, t.Any]) -> Wanted:
+        state = self._state("file", item) if item["state"] != "absent" else MISSING
+        secret = item["secret"]
+        found = read_state(item["path"]) if item["merged"] and state is not MISSING else MISSING
+        if found.kind == "file":
+            state = dataclasses.replace(state, mode=found.mode, uid=found.uid, gid=found.gid)
+            secret = secret or not (found.mode or 0) & 0o004
+        return Wanted(item["path"], state, secret, item["validate"], item["state"] == "released")
 
     def _state(self, kind: str, item: t.Mapping[str, t.Any]) -> State:
         content = self.contents[item["path"]] if kind == "file" else None

@@ -170,7 +170,7 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
         {
             "path": DAEMON_JSON,
             "content": dump(options),
-            **protected,
+            **(protected or {"merged": True}),
             **(validate if version_of(host, plan.edition) >= VALIDATE_SINCE else {}),
         },
         {"path": RESTART, "content": dump(restart_part(options)), "mode": "0600", "secret": plan.secret},
@@ -182,7 +182,7 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
         text = with_containerd_root(host.containerd_config, found["docker_containerd_root"])
         check = {"validate": "/usr/bin/containerd --config=%s config dump"}
         containerd = {"containerd", "containerd.io"} & host.packages.keys()
-        plan.files.append({"path": CONTAINERD_CONFIG, "content": text, **(check if containerd else {})})
+        plan.files.append({"path": CONTAINERD_CONFIG, "content": text, "merged": True, **(check if containerd else {})})
     if found:
         # While the disk is not mounted, docker must not fill the directory under it.
         plan.directories.append({"path": os.path.dirname(DROP_IN)})

@@ -16,7 +16,7 @@ import typing as t
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
 
 
-def environment_files(root: str, environment: str) -> list[dict[str, str]]:
+def environment_files(root: str, environment: str) -> list[dict[str, t.Any]]:
     """Return the files by which programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
     profile = (
         "# Login shells. Everything else: docs/cuda.md of the collection rigwright.workstation.\n"
@@ -25,7 +25,7 @@ def environment_files(root: str, environment: str) -> list[dict[str, str]]:
     )
     plain = f"CUDA_HOME={root}\nPATH={root}/bin:{SYSTEM_PATH}\n"
     return [
-        {"path": "/etc/environment", "content": set_environment(environment, root)},
+        {"path": "/etc/environment", "content": set_environment(environment, root), "merged": True},
         {"path": "/etc/profile.d/rigwright-cuda.sh", "content": profile},
         {"path": "/etc/environment.d/60-rigwright-cuda.conf", "content": f"CUDA_HOME={root}\nPATH={root}/bin:$PATH\n"},
         {"path": "/etc/default/cuda", "content": plain},

@@ -333,10 +333,11 @@ def _check_room(plan: Plan, host: Host, request: Request) -> None:
     )
 
 
-def released_files(root: str, host: Host) -> list[dict[str, str]]:
+def released_files(root: str, host: Host) -> list[dict[str, t.Any]]:
     """Return /etc/environment without the toolkit if others have written to it since. Otherwise config_files restores it."""
     if host.environment_before is None:
         return []
     remaining = unset_environment(host.environment, root, host.environment_before)
     same = remaining.splitlines() == host.environment_before.splitlines()
-    return [] if same else [{"path": "/etc/environment", "state": "released", "content": remaining}]
+    row = {"path": "/etc/environment", "state": "released", "content": remaining, "merged": True}
+    return [] if same else [row]

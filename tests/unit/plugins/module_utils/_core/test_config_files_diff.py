@@ -16,6 +16,11 @@ def test_content_is_shown_before_and_after():
     assert shown["after_header"] == "/etc/a (file, mode 0600, owner 0:0)"
 
 
+def test_secrets_and_controls_of_the_host_are_not_shown():
+    shown = diff(Step("/etc/a", file("x\ty\npassword = hunter2\n"), file("\x1b[2Jx\n")), "")
+    assert (shown["before"], shown["after"]) == ("x\ty\npassword = ***\n", "?[2Jx\n")
+
+
 def test_only_the_mode_is_shown_where_the_content_stays():
     shown = diff(Step("/etc/a", file("1\n"), file("1\n", 0o600)), "")
     assert (shown["before"], shown["after"]) == ("file, mode 0644, owner 0:0\n", "file, mode 0600, owner 0:0\n")

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import (
+    acl,
     config_files,
     config_files_boot,
     config_files_run,
@@ -350,3 +352,40 @@ def test_a_run_that_is_ended_in_the_middle_is_taken_back(apply, etc, tmp_path, n
     result = apply({etc / "a": "third\n"})
     assert result["recovered"] is not at_once
     assert (etc / "a").read_text() == "third\n" and not (etc / "b").exists()
+
+
+def test_merged_file_keeps_its_rights_and_attributes(apply, etc):
+    path = etc / "pip.conf"
+    path.write_text("[global]\nindex-url = https://me:hunter2@example.org/simple\n")
+    os.chown(path, 1234, 1235)
+    path.chmod(0o640)
+    entries = {
+        (acl.USER_OBJ, ""): 6,
+        (acl.USER, "alice"): 4,
+        (acl.GROUP_OBJ, ""): 4,
+        (acl.MASK, ""): 4,
+        (acl.OTHER, ""): 0,
+    }
+    attributes = {"user.origin": b"site", "system.posix_acl_access": acl.encode(entries, lambda _tag, _name: 4321)}
+    for name, value in attributes.items():
+        os.setxattr(path, name, value)
+    merged = [{"path": str(path), "merged": True, "mode": "0644"}]
+    result = apply({path: "[global]\nindex-url = https://me:hunter2@example.org/simple\ntimeout = 9\n"}, merged)
+    found = path.stat()
+    assert (result["changed"], found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (True, 1234, 1235, 0o640)
+    assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == attributes
+    assert "hunter2" not in json.dumps(result)
+    assert apply({}, [], state="absent")["changed"]
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_uid) == (0o640, 1234)
+
+
+def test_diff_of_a_merged_file_has_no_secret(apply, etc):
+    path = etc / "pip.conf"
+    path.write_text("[global]\nindex-url = https://me:hunter2@example.org/simple\n")
+    result = apply({path: path.read_text() + "timeout = 9\n"}, [{"path": str(path), "merged": True}])
+    assert result["diff"][0]["after"] == "[global]\nindex-url = https://***@example.org/simple\ntimeout = 9\n"
+
+
+def test_merged_file_that_is_new_has_the_mode_of_the_request(apply, etc):
+    apply({etc / "new.conf": "1\n"}, [{"path": str(etc / "new.conf"), "merged": True, "mode": "0600"}])
+    assert stat.S_IMODE((etc / "new.conf").stat().st_mode) == 0o600

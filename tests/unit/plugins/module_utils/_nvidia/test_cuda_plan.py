@@ -330,7 +330,10 @@ ADDED = "http_proxy=http://proxy.example:3128\n"
 
 @pytest.mark.parametrize(
     ("added", "files"),
-    [("", []), (ADDED, [{"path": "/etc/environment", "state": "released", "content": "LANG=C\n" + ADDED}])],
+    [
+        ("", []),
+        (ADDED, [{"path": "/etc/environment", "state": "released", "content": "LANG=C\n" + ADDED, "merged": True}]),
+    ],
 )
 def test_environment_is_released_if_others_changed_it(added, files):
     host = dataclasses.replace(
