@@ -178,6 +178,15 @@ def systemd_version(module: HostModule) -> int:
     return int(found.group(1)) if found else 0
 
 
+def users() -> dict[str, str]:
+    """Return the comment of each account. Everybody may change their own (chfn), in any encoding."""
+    found: dict[str, str] = {}
+    for account in pwd.getpwall():
+        # Of a name in several sources, such as files and LDAP, the host takes the first.
+        found.setdefault(shown(account.pw_name), shown(account.pw_gecos))
+    return found
+
+
 def facts_of_setup(module: HostModule) -> dict[str, t.Any]:
     """Return facts as ansible.builtin.setup names them. Each collector reads what those before it found."""
     namespace = PrefixFactNamespace("ansible", "ansible_")
@@ -205,8 +214,7 @@ def main() -> None:
         "free_bytes": {path: free_bytes(path) for path in module.params["paths"]},
         "nvidia_gpus": nvidia_devices(Tree(ROOT), DISPLAY),
         "uid": os.geteuid(),
-        # Everybody may change their own comment (chfn), in any encoding.
-        "users": {shown(account.pw_name): shown(account.pw_gecos) for account in pwd.getpwall()},
+        "users": users(),
         "managed": sets_in_place() if os.geteuid() == 0 else [],
         "package_lists": package_lists(),
         "systemd": {"running": os.path.isdir("/run/systemd/system"), "version": systemd_version(module)},

@@ -40,7 +40,7 @@ WRITERS = {
         _nvidia/trial.py:1 _ssh/trial.py:3
     """,
     CHECKED: """
-        _conda/prefix.py:5 _conda/rattler.py:1 _conda/store.py:15 _core/config_files.py:21 _gpu/accept/baseline.py:1
+        _conda/prefix.py:5 _conda/rattler.py:1 _conda/store.py:15 _core/config_files.py:22 _gpu/accept/baseline.py:1
     """,
     "methods of the cache's folders, which work by descriptors": """
         _dataset_cache/cache.py:2 _dataset_cache/commands.py:2 _dataset_cache/copies.py:4 _dataset_cache/eviction.py:1

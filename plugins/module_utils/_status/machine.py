@@ -22,7 +22,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system impo
 _DISKS, _LINKS = 12, 6
 _FULL, _ALMOST_FULL = 0.97, 0.9
 _LOW_MEMORY = 0.95
-_VIRTUAL = re.compile(r"(lo|veth.*|docker\d+|br-.*|virbr\d+.*|cni\d+|flannel.*|cali.*|ifb\d+|dummy\d+)$")
+# docker names a bridge by twelve digits of its network. Others that begin with br- are the owner's.
+_VIRTUAL = re.compile(
+    r"(lo|veth.*|docker\d+|br-[0-9a-f]{12}|podman\d+|virbr\d+.*|cni\d+|flannel.*|cali.*|ifb\d+|dummy\d+)$"
+)
 _GET_ADDRESS = 0x8915  # SIOCGIFADDR of linux/sockios.h
 
 
@@ -67,8 +70,12 @@ def memory(tree: Tree) -> list[Row]:
         name: float(size) * 1024
         for name, size in re.findall(r"^(\w+):\s+(\d+) kB$", tree.text("/proc/meminfo"), re.MULTILINE)
     }
-    total, free = sizes["MemTotal"], sizes["MemAvailable"]
-    used = total - free
+    total = sizes["MemTotal"]
+    if not total:
+        return [Row("memory", ("unknown",), level=model.DIM)]
+    # Kernels before 3.14 and some containers do not say what is available.
+    older = sum(sizes.get(name, 0.0) for name in ("MemFree", "Buffers", "Cached"))
+    used = total - sizes.get("MemAvailable", older)
     swap = sizes.get("SwapTotal", 0.0) - sizes.get("SwapFree", 0.0)
     values = [model.percent(used / total), f"{model.gib(used)}/{model.gib(total)} GiB"]
     if swap:
@@ -135,7 +142,7 @@ def network(
     default = {fields[0] for fields in routes if len(fields) > 1 and fields[1] == "00000000"}
     rows = []
     for name in sorted(after.links, key=lambda each: (each not in default, each)):
-        if _VIRTUAL.match(name):
+        if _VIRTUAL.match(name) and name not in default:
             continue
         state = tree.text(f"/sys/class/net/{name}/operstate").strip()
         values = [(address or address_of)(name), "down" if state == "down" else ""]

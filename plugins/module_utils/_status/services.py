@@ -130,7 +130,8 @@ def updates(tree: Tree, now: float) -> list[Row]:
     if tree.exists(REBOOT):
         packages = sorted(set(tree.text(REBOOT_PACKAGES).split()))
         rows.append(Row("reboot", ("required", *packages[:4]), level=model.WARN, brief="reboot required"))
-    counted = re.search(r"^(\d+) .*updates? can be", tree.text(NOTICE), re.MULTILINE)
+    # In the language of the machine. The first count is that of all updates.
+    counted = re.search(r"^(\d+)\s", tree.text(NOTICE), re.MULTILINE)
     if counted and counted[1] != "0":
         rows.append(Row("updates", (f"{counted[1]} wait",), level=model.WARN, brief=f"{counted[1]} updates"))
     for stamp in STAMPS:

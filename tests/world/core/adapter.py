@@ -48,7 +48,9 @@ def interfaces(names: list[str], default: str) -> list[str]:
     """Return the interfaces that the display has, in its order."""
     head = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
     with tempfile.TemporaryDirectory() as root:
-        tree = _tree(root, {"/proc/net/route": f"{head}{default}\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"})
+        tree = _tree(
+            root, {"/proc/net/route": f"{head}{default}\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"}
+        )
         after = machine.Counters(0.0, links=dict.fromkeys(names, (0.0, 0.0)))
         return [row.label for row in machine.network(tree, None, after, lambda _name: "")]
 
@@ -56,7 +58,7 @@ def interfaces(names: list[str], default: str) -> list[str]:
 def disks(mountinfo: str) -> list[str]:
     """Return the file systems that the display has."""
     usage = os.statvfs_result((4096, 4096, 100, 50, 50, 10, 5, 5, 0, 255))
-    with tempfile.TemporaryDirectory() as root, mock.patch.object(os.path, "isdir", lambda _path: True):
+    with tempfile.TemporaryDirectory() as root, mock.patch.object(os.path, "isdir", return_value=True):
         tree = _tree(root, {"/proc/self/mountinfo": mountinfo})
         return [row.label for row in machine.disks(tree, statvfs=lambda _path: usage)]
 
@@ -67,8 +69,8 @@ def accounts(rows: list[list[str]]) -> dict[str, str]:
         pwd.struct_passwd((name, "x", 1000, 1000, os.fsdecode(comment.encode("latin-1")), "/", "/bin/sh"))
         for name, comment in rows
     ]
-    with mock.patch.object(pwd, "getpwall", lambda: entries):
-        return getattr(host_facts, "users", lambda: {each.pw_name: each.pw_gecos for each in pwd.getpwall()})()
+    with mock.patch.object(pwd, "getpwall", return_value=entries):
+        return host_facts.users()
 
 
 def unit_of(cgroup: str) -> str | None:
@@ -83,16 +85,17 @@ def targets(mountinfo: str) -> list[list[str]]:
     return [[mount.target, mount.source, mount.fstype] for mount in mounts.parse_mountinfo(mountinfo)]
 
 
-def is_loaded(properties: dict[str, str], changed_s_after: float, ago_s: float) -> bool:
+def is_loaded(properties: dict[str, str], changed_s_after: float, ago_s: int) -> bool:
     """Return whether a unit that started so long ago has loaded a file that was changed so long after its start.
 
     `{wall}` and `{monotonic}` in the properties are the start by the two clocks; `{future}` is a wall clock 8 hours ahead.
     """
-    started = time.time() - ago_s
+    # By a whole second, as systemctl prints it.
+    started = float(int(time.time()) - ago_s)
     text = {
         "{wall}": time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(started)),
         "{future}": time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(started + 8 * 3600)),
-        "{monotonic}": f"{(time.monotonic() - ago_s) * 1e6:.0f}",
+        "{monotonic}": f"{(time.monotonic() - (time.time() - started)) * 1e6:.0f}",
     }
     base = {
         **dict.fromkeys(("Id", "Names"), "x.service"),
@@ -116,4 +119,3 @@ def message(text: str) -> dict[str, str]:
 
     notifier._deliver(Service(), notifier.Statuses(), "title", text)
     return {key: value for key, value in taken.items() if key != "title"}
-
