@@ -89,7 +89,7 @@ class Request:
     def _file(self, item: t.Mapping[str, t.Any]) -> Wanted:
         state = self._state("file", item) if item["state"] != "absent" else MISSING
         secret = item["secret"]
-        found = read_state(item["path"]) if item["merged"] and state is not MISSING else MISSING
+        found = read_state(item["path"]) if item.get("merged") and state is not MISSING else MISSING
         if found.kind == "file":
             state = dataclasses.replace(state, mode=found.mode, uid=found.uid, gid=found.gid)
             secret = secret or not (found.mode or 0) & 0o004
