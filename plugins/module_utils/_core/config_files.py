@@ -36,6 +36,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     plan,
     remember,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_record import (
+    measured,
+    read_journal,
+    read_manifest,
+    read_original,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import (
     STORE,
     journal_of,
@@ -44,6 +50,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     read_state,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_problem
 
 LOCK = "config_files"
@@ -96,7 +103,7 @@ class Store:
 
     def owner_of(self, paths: t.Iterable[str]) -> dict[str, str]:
         """Return the paths that another set manages, with the name of the set."""
-        claimed = {path: other.name for other in self._others() for path in other._entries()}
+        claimed = {path: other.name for other in self._others() for path in other.readable_entries()}
         return {path: claimed[path] for path in paths if path in claimed}
 
     def shared(self, directories: t.Iterable[str]) -> dict[str, Record]:
@@ -105,7 +112,7 @@ class Store:
         return {
             path: other._record(path, entry)
             for other in self._others()
-            for path, entry in other._entries().items()
+            for path, entry in other.readable_entries().items()
             if path in wanted
         }
 
@@ -113,13 +120,17 @@ class Store:
         return [Store(name, self.root) for name in names_of_sets(self.root) if name != self.name]
 
     def _entries(self) -> dict[str, dict[str, t.Any]]:
-        return t.cast("dict[str, dict[str, t.Any]]", _read_json(self.manifest).get("paths", {}))
+        return t.cast("dict[str, dict[str, t.Any]]", read_manifest(self.path).get("paths", {}))
+
+    def readable_entries(self) -> dict[str, dict[str, t.Any]]:
+        """Return the entries of another set, none of one whose manifest is damaged: its own run refuses that."""
+        try:
+            return self._entries()
+        except Damaged:
+            return {}
 
     def _record(self, path: str, entry: t.Mapping[str, t.Any]) -> Record:
-        content = None
-        if entry["kind"] == "file":
-            with open(self._blob(path), "rb") as file:
-                content = file.read()
+        content = read_original(self._blob(path), entry) if entry["kind"] == "file" else None
         original = State(entry["kind"], content, entry["mode"], entry["uid"], entry["gid"])
         return Record(original, entry["mtime_ns"], entry["written"], entry["secret"])
 
@@ -142,15 +153,16 @@ class Store:
         """Write the manifest with the id of the transaction: from this moment on the transaction counts."""
         paths = {
             path: {
-                "kind": record.original.kind,
-                "mode": record.original.mode,
-                "uid": record.original.uid,
-                "gid": record.original.gid,
-                "mtime_ns": record.mtime_ns,
-                "written": record.written,
-                "secret": record.secret,
+                "kind": kept.original.kind,
+                "mode": kept.original.mode,
+                "uid": kept.original.uid,
+                "gid": kept.original.gid,
+                "mtime_ns": kept.mtime_ns,
+                "written": kept.written,
+                "secret": kept.secret,
+                **({} if kept.original.content is None else measured(kept.original.content)),
             }
-            for path, record in records.items()
+            for path, kept in records.items()
         }
         write(self.manifest, json.dumps({"transaction": transaction, "paths": paths}, indent=1).encode())
 
@@ -168,16 +180,16 @@ class Store:
 
         A power cut brings the journal of a finished transaction back: its staged files go, and that is no change.
 
-        :raises Refused: other users may write in a directory on the way; nothing was restored.
+        :raises Refused: other users may write in a directory on the way, or the record is damaged; nothing was restored.
         """
-        journal = _read_json(self.journal)
-        if not journal:
+        journal = read_journal(self.path)
+        if journal is None:
             return False
         closed = {
             step["path"] for step in journal["steps"] if "directory" in (step["before"]["kind"], step["after"]["kind"])
         }
         refuse_open((step["path"] for step in journal["steps"]), closed)
-        counts = _read_json(self.manifest).get("transaction") == journal["transaction"]
+        counts = read_manifest(self.path).get("transaction") == journal["transaction"]
         changed = not counts
         if not counts:
             self._undo(journal)
@@ -224,8 +236,14 @@ def sets_in_place(root: str = STORE) -> list[str]:
 
     A set whose first run was interrupted is one: units may run with its files.
     """
-    stores = [Store(name, root) for name in names_of_sets(root)]
-    return [store.name for store in stores if store._entries() or store.is_open()]
+    found = []
+    for store in (Store(name, root) for name in names_of_sets(root)):
+        try:
+            in_place = bool(store._entries()) or store.is_open()
+        except Damaged:
+            in_place = True
+        found += [store.name] if in_place else []
+    return found
 
 
 class Transaction:
@@ -409,11 +427,3 @@ def _flat(path: str) -> str:
 
 def _mtime_ns(path: str) -> int:
     return os.lstat(path).st_mtime_ns
-
-
-def _read_json(path: str) -> dict[str, t.Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return t.cast("dict[str, t.Any]", json.load(file))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}

@@ -83,7 +83,8 @@ def main(root: str | None = None) -> int:
                 if store.recover():
                     recovered = True
                     sys.stdout.write(f"{name}: files of an interrupted run were put back\n")
-            except Refused as error:
+            except (Refused, OSError) as error:
+                # A set that cannot be restored stops no other.
                 refused = True
                 sys.stdout.write(f"{name}: files of an interrupted run were not put back: {error}\n")
             for kept in store.rescued:
