@@ -46,7 +46,9 @@ def read_original(path: str, entry: t.Mapping[str, t.Any]) -> bytes:
     :raises Damaged: it is not what was kept.
     """
     manifest = os.path.join(os.path.dirname(os.path.dirname(path)), "manifest.json")
-    remedy = f'restore it from a backup, or write there what the file was before, and take its "digest" out of {manifest}'
+    remedy = (
+        f'restore it from a backup, or write there what the file was before, and take its "digest" out of {manifest}'
+    )
     try:
         with open(path, "rb") as file:
             content = file.read()
