@@ -25,7 +25,11 @@ FOREIGN = {
     "a boolean for a mode": b'{"transaction": "1", "staged": true, "paths": {"/etc/a": {"kind": "file", "mode": true, "uid": 0, "gid": 0,'
     b' "mtime_ns": 1, "written": null, "secret": false}}, "steps": [7]}',
 }
-KINDS = {**DAMAGE, **{name: (lambda _good, content=content: content) for name, content in FOREIGN.items()}}
+KINDS = [*DAMAGE, *FOREIGN]
+
+
+def damaged(kind: str, good: bytes) -> bytes:
+    return FOREIGN[kind] if kind in FOREIGN else DAMAGE[kind](good)
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ def test_damaged_manifest_is_refused_for_its_set_alone(tmp_path: Path, etc: Path
     first, second = store(tmp_path, "first"), store(tmp_path, "second")
     write(first, etc / "a", "1\n")
     manifest = Path(first.manifest)
-    manifest.write_bytes(KINDS[kind](manifest.read_bytes()))
+    manifest.write_bytes(damaged(kind, manifest.read_bytes()))
     with pytest.raises(Damaged, match="restore it from a backup, or move .*first away") as refused:
         write(first, etc / "a", "2\n")
     assert str(manifest) in str(refused.value)
@@ -75,7 +79,7 @@ def test_damaged_journal_stops_no_recovery_of_others(
     write(first, etc / "a", "1\n", ends=False)
     write(second, etc / "b", "1\n", ends=False)
     journal = Path(first.journal)
-    journal.write_bytes(KINDS[kind](journal.read_bytes()))
+    journal.write_bytes(damaged(kind, journal.read_bytes()))
     assert config_files_boot.main(str(tmp_path)) == 1
     assert (etc / "b").read_text() == "original\n"
     assert f"{journal} is damaged" in capsys.readouterr().out
