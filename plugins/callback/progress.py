@@ -57,6 +57,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress im
     role_of,
     width,
 )
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._shown import KEPT, Shown
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -84,7 +85,6 @@ _LEFT_OUT = {
 # The least time between drawings, and the most: the seconds of a task go on.
 _FRAME_S = 0.2
 _CLOCK_S = 1.0
-_KEPT = "\n\t"
 _HIDE_CURSOR = "\x1b[?25l"
 _SHOW_CURSOR = "\x1b[?25h"
 
@@ -226,7 +226,7 @@ def _without_v(method: Callable[..., None]) -> Callable[..., None]:
     return chosen
 
 
-class CallbackModule(Default):
+class CallbackModule(Shown, Default):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "rigwright.workstation.progress"
@@ -424,7 +424,7 @@ class CallbackModule(Default):
 
     def _show_paragraph(self, text: str, color: str, *, stderr: bool = False) -> None:
         """Show text between empty lines. As in Ansible's own output, nothing in it changes the terminal."""
-        text = f"{'' if self._apart else chr(10)}{shown(text, keep=_KEPT)}\n\n"
+        text = f"{'' if self._apart else chr(10)}{shown(text, keep=KEPT)}\n\n"
         self._display.display(text, color=color, stderr=stderr)
         self._subject, self._apart = "", True
 

@@ -29,7 +29,7 @@ CONTROLLER = "runs on the controller, as its user"
 WRITERS = {
     ROOTS: """
         _backup/cli.py:2 _backup/identity.py:1 _backup/job.py:1 _backup/repository.py:3 _backup/state.py:2 _conda/run.py:1 _conda/venv.py:6
-        _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/forked.py:2 _core/lock.py:2 _core/release.py:10
+        _core/certificate_run.py:13 _core/config_files_boot.py:4 _core/forked.py:2 _core/lock.py:2 _core/release.py:10
         _core/release_run.py:10 _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
         _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:3
@@ -58,6 +58,7 @@ WRITERS = {
 # The same of calls that read, or why what is read is not trusted.
 READERS = {
     ROOTS: """
+        _core/config_files_boot.py:1
         _apt/mirror_plan.py:3 _backup/config.py:1 _backup/identity.py:1 _backup/record.py:1 _backup/repository.py:2 _backup/restic.py:4
         _backup/state.py:2 _backup/status.py:2 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
         _core/release.py:4 _core/release_run.py:4 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
@@ -75,7 +76,7 @@ READERS = {
         _backup/hooks.py:1 _backup/location.py:1 _core/writable.py:2 _dataset_cache/copies.py:1 _dataset_cache/sources.py:2
     """,
     CHECKED: """
-        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:5
+        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:3 _core/config_files_record.py:1
         _core/config_files_state.py:1 _gpu/accept/baseline.py:1
     """,
     NAMED: "_backup/cli.py:1 _dataset_cache/making.py:1 _dataset_cache/settings.py:1 _xrdp/facts.py:3",

@@ -35,9 +35,12 @@ def replace_file(
             os.fchmod(handle, mode)
             os.fsync(handle)
         os.replace(unfinished, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(unfinished)
+        # Python names no file where a disk is full.
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path
         raise
     sync_directory(os.path.dirname(path))
 

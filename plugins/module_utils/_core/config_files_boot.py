@@ -11,6 +11,7 @@ host only while a transaction is open.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import sys
 
@@ -61,6 +62,8 @@ def arm(root: str | None = None) -> None:
 def disarm(root: str | None = None) -> None:
     """Remove the unit, unless a transaction of another set is open."""
     tree = Tree(ROOT if root is None else root)
+    for path in (UNIT, PROGRAM):
+        _clear(tree.at(path))
     armed = [path for path in (LINK, UNIT, PROGRAM) if tree.exists(path)]
     if not armed or open_sets(tree.at(STORE)):
         return
@@ -70,6 +73,13 @@ def disarm(root: str | None = None) -> None:
     for path in (os.path.dirname(LINK), os.path.dirname(PROGRAM)):
         with contextlib.suppress(OSError):  # something else is there
             os.rmdir(tree.at(path))
+
+
+def _clear(path: str) -> None:
+    """Remove what a killed run has left beside a file that it was writing: under the lock of the sets, nobody writes it now."""
+    folder, name = os.path.split(path)
+    for unfinished in glob.glob(f"{glob.escape(folder)}/.{glob.escape(name)}.????????"):
+        os.unlink(unfinished)
 
 
 def main(root: str | None = None) -> int:

@@ -75,7 +75,10 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         key = importlib.util.MAGIC_NUMBER + hashlib.sha256(text).digest()
         texts = {**dict.fromkeys(self._packages, ""), **self._sources}
         with contextlib.suppress(OSError, ValueError, EOFError, TypeError), open(path, "rb") as file:
-            found = marshal.load(file) if file.read(len(key)) == key else None  # noqa: S302 - a file of root
+            head, digest, code = file.read(len(key)), file.read(hashlib.sha256().digest_size), file.read()
+            # Damaged code would end Python itself.
+            is_whole = head == key and hashlib.sha256(code).digest() == digest
+            found = marshal.loads(code) if is_whole else None  # noqa: S302 - a file of root
             if isinstance(found, dict) and found.keys() == texts.keys():
                 return found
         compiled: dict[str, CodeType] = {}
@@ -86,7 +89,8 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             # Without the file, as when /run is full, the next run compiles again.
             with contextlib.suppress(OSError):
                 os.makedirs(COMPILED, mode=0o700, exist_ok=True)
-                replace_file(path, key + marshal.dumps(compiled), mode=0o600)
+                code = marshal.dumps(compiled)
+                replace_file(path, key + hashlib.sha256(code).digest() + code, mode=0o600)
         return compiled
 
 

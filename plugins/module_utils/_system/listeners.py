@@ -13,6 +13,8 @@ import ipaddress
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
+
 PROTOCOLS = {"tcp": "tcp", "tcp6": "tcp", "udp": "udp", "udp6": "udp"}
 
 # include/net/tcp_states.h: TCP waits for connections in LISTEN; an unconnected UDP socket rests in CLOSE.
@@ -132,9 +134,10 @@ def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
                 "protocol": socket.protocol,
                 "address": socket.address,
                 "port": socket.port,
-                "process": _read(f"{proc}/{pid}/comm").strip() or None,
+                # Each user names processes and groups of their own.
+                "process": shown(_read(f"{proc}/{pid}/comm").strip()) or None,
                 "pid": pid,
-                "unit": parse_unit(_read(f"{proc}/{pid}/cgroup")),
+                "unit": shown(parse_unit(_read(f"{proc}/{pid}/cgroup")) or "") or None,
             }
         )
     return listeners

@@ -210,6 +210,21 @@ def test_problems_diffs_and_messages_are_shown_and_no_secret(in_pipe):
     assert re.search(r"^localhost +\(playbook\) +\d+\.\d s  failed$", run.output, re.MULTILINE)
 
 
+def test_texts_of_hosts_do_not_change_the_terminal(in_pipe, tmp_path):
+    odd = "\x1b]0;{}\x07\x1b[2J"
+    result = {
+        "changed": True,
+        "warnings": [odd.format("warning")],
+        "deprecations": [{"msg": odd.format("deprecation"), "version": "9"}],
+        "diff": {"before": "", "after": odd.format("after"), "before_header": odd.format("header")},
+    }
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/odd.py").write_text(f"#!/usr/bin/python3\nimport json\nprint(json.dumps({result!r}))\n")
+    run = in_pipe([play({"name": "Ask", "odd": {}}, {"name": "Fail", "odd": {}, "failed_when": True})], "--diff")
+    assert "?]0;after?" in run.output and "?]0;warning?" in run.output
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", run.output)
+
+
 def write_role(folder, name, tasks):
     path = folder / "roles" / name / "tasks"
     path.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -145,3 +146,13 @@ def test_only_leftovers_of_killed_runs_are_removed(tmp_path: Path, monkeypatch: 
     clear_unfinished(str(tmp_path))
     assert sorted(os.listdir(tmp_path)) == kept
     clear_unfinished(str(tmp_path / "no such"))
+
+
+def test_full_disk_is_named_by_its_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        replace_file(str(path), "text")
+    assert (error.value.filename, names_in_folder(path)) == (str(path), [])

@@ -134,3 +134,15 @@ def test_the_unit_runs_before_services(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / boot.LINK[1:]) == boot.UNIT
     lines = (tmp_path / boot.UNIT[1:]).read_text().splitlines()
     assert f"ExecStart={sys.executable} -I -B {boot.PROGRAM}" in lines and "Before=sysinit.target" in lines
+
+
+def test_what_a_killed_run_left_of_the_program_goes(tmp_path: Path) -> None:
+    boot.arm(str(tmp_path))
+    unfinished = [
+        tmp_path / f"{os.path.dirname(path)}/.{os.path.basename(path)}.abcd1234"[1:]
+        for path in (boot.PROGRAM, boot.UNIT)
+    ]
+    for path in unfinished:
+        path.touch()
+    boot.disarm(str(tmp_path))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -144,6 +144,19 @@ def test_spoiled_compiled_code_is_compiled_again(
     assert compilations() > before and file.read_bytes() == good
 
 
+@pytest.mark.parametrize("place", [40, 70, 200, -1])
+def test_compiled_code_with_one_wrong_byte_is_not_loaded(
+    run: Run, open_path: Path, compilations: Callable[[], int], place: int
+) -> None:
+    run({"a_plan": ECHO}, a_plan={"word": "one"})
+    file = open_path / "run/compiled/plan"
+    good = file.read_bytes()
+    file.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + (good[place + 1 :] if place > 0 else b""))
+    before = compilations()
+    assert run({"a_plan": ECHO}, a_plan={"word": "one"})["a_plan"]["word"] == "ONE"
+    assert compilations() > before and file.read_bytes() == good
+
+
 def test_a_full_disk_costs_time_alone(run: Run, open_path: Path, compilations: Callable[[], int]) -> None:
     (open_path / "run").write_text("no directory")
     assert run({"a_plan": ECHO}, a_plan={"word": "one"})["a_plan"]["word"] == "ONE"
