@@ -129,7 +129,7 @@ def run(module: HostModule) -> None:
     try:
         record = read_record(tree)
     except ValueError as error:
-        module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
+        module.fail_json(msg=f"{error}. Nothing was changed.")
     wanted = list(dict.fromkeys(module.params["users"]))
     found = {name: read_user(module.run_command, name, module.params["files"]) for name in {*wanted, *record}}
     users = {name: user for name, user in found.items() if user}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import os
 import re
 import tempfile
@@ -20,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     STORE,
     Record,
@@ -248,24 +247,17 @@ def read_place(path: str, mounts: t.Iterable[Mount], coming: t.Sequence[t.Mappin
     )
 
 
-def read_json(tree: Tree, path: str) -> t.Any:
+def read_json(tree: Tree, path: str, shape: t.Any = (dict, list)) -> t.Any:
     """Read a record of the role; None where there is none.
 
     :raises ValueError: the record is damaged.
     """
-    if not tree.exists(path):
-        return None
-    try:
-        return json.loads(tree.text(path))
-    except ValueError as error:
-        raise ValueError(
-            f"{path}, which the role docker wrote itself, is damaged ({error}): restore it, or remove it,"
-            f" and what {docker.DAEMON_JSON} says now counts as the host's own"
-        ) from error
+    remedy = f"it is the role's own: restore it, or remove it, and what {docker.DAEMON_JSON} says now counts as the host's own"
+    return record.read(tree.at(path), remedy, shape)
 
 
 def read_memory(tree: Tree) -> docker.Memory | None:
-    found = read_json(tree, docker.MEMORY)
+    found = read_json(tree, docker.MEMORY, {"host": dict, "written": dict, "users": [str], "held": [str]})
     if found is None:
         return None
     return docker.Memory(found["host"], found["written"], tuple(found["users"]), tuple(found["held"]))

@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless
@@ -27,7 +26,8 @@ def read_record(tree: Tree) -> rootless.Record:
 
     :raises ValueError: the record is damaged.
     """
-    found: rootless.Record = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
+    remedy = "restore it, or remove it, and what the role has done for users counts as their own"
+    found: rootless.Record = record.read(tree.at(RECORD), remedy, {str: dict}) or {}
     return found
 
 

@@ -98,14 +98,13 @@ class Record:
 
         :raises Stuck: it is damaged.
         """
-        text = tree.text(RECORD)
         try:
-            values = json.loads(text) if text else {}
+            values = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
             for key, kind in (("change", Change), ("failure", Failure)):
                 if values.get(key):
                     values[key] = kind(**values[key])
             return cls(**values)
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
             raise Stuck(
                 f"{RECORD}, which records what the role has changed here, is damaged ({error}): restore it from a backup, or delete it."
                 f" Without it the role restores nothing that was there before; the previous packages are in {KEPT}"

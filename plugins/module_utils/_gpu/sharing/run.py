@@ -11,6 +11,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
@@ -62,12 +63,12 @@ def read_record(tree: Tree, path: str) -> list[str]:
 
     :raises Refusal: the record is damaged.
     """
+    remedy = "remove it; then stop daemons yourself that are no longer declared"
     try:
-        return [str(name) for name in json.loads(tree.text(path) or "{}").get("daemons", [])]
-    except (ValueError, AttributeError, TypeError) as error:
-        raise Refusal(
-            f"{path} is damaged ({error}): remove it; then stop daemons yourself that are no longer declared"
-        ) from error
+        found = record.read(tree.at(path), remedy, {"daemons": [str]})
+    except record.Damaged as error:
+        raise Refusal(str(error)) from error
+    return list(found["daemons"]) if found else []
 
 
 def record_text(names: t.Iterable[str]) -> str:

@@ -19,14 +19,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing
 )
 
 
-@pytest.mark.parametrize(("text", "names"), [(None, []), ("", []), ('{"daemons": ["team"]}', ["team"]), ("{}", [])])
+@pytest.mark.parametrize(("text", "names"), [(None, []), ('{"daemons": ["team"]}', ["team"]), ('{"daemons": []}', [])])
 def test_record_names_the_daemons_of_the_last_run(tmp_path: Path, text: str | None, names: list[str]) -> None:
     if text is not None:
         (tmp_path / "record.json").write_text(text)
     assert read_record(Tree(str(tmp_path)), "/record.json") == names
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"daemons": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"daemons": 3}'])
 def test_damaged_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "record.json").write_text(text)
     with pytest.raises(Refusal, match=r"/record.json is damaged"):
