@@ -113,8 +113,11 @@ def earliest(wall: float, monotonic: float, offset: float) -> float:
     :param monotonic: the same moment by the monotonic clock, 0 where it is unknown.
     :param offset: the wall clock less the monotonic one, now.
     """
+    if not wall or not monotonic:
+        # A start in the future is unknown.
+        return wall if wall <= time.time() else 0.0
     found = monotonic + offset
-    return wall if not wall or not monotonic else found if wall <= found < wall + 1 else min(wall, found)
+    return found if wall <= found < wall + 1 else min(wall, found)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -252,6 +252,7 @@ NOW, BOOT = 1_000_000.0, 900_000.0
         pytest.param(NOW - 50 + 8 * 3600, NOW - 50 - BOOT, NOW - 50, id="the clock was set back since"),
         pytest.param(NOW - 8 * 3600, NOW - 50 - BOOT, NOW - 8 * 3600, id="the clock was set forward, or it slept"),
         pytest.param(NOW - 50, 0.0, NOW - 50, id="no monotonic time"),
+        pytest.param(9e9, 0.0, 0.0, id="in the future, which is unknown"),
         pytest.param(0.0, 0.0, 0.0, id="never"),
     ],
 )

@@ -49,6 +49,10 @@ class Systemd:
             self.outdated = False
         return DONE
 
+    def uptime(self):
+        """Return the microseconds from the boot to the start."""
+        return (self.started - time.time() + time.monotonic()) * 1e6
+
     def show(self):
         started = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started))
         return "\n".join(
@@ -64,11 +68,13 @@ class Systemd:
                 f"InvocationID={self.invocation}",
                 "NRestarts=0",
                 f"ActiveEnterTimestamp={'' if self.type == 'oneshot' else started}",
+                f"ActiveEnterTimestampMonotonic={0 if self.type == 'oneshot' else self.uptime():.0f}",
                 f"Type={self.type}",
                 "RemainAfterExit=no",
                 f"Result={self.result}",
                 "ExecMainStatus=0",
                 f"ExecMainStartTimestamp={started if self.starts else ''}",
+                f"ExecMainStartTimestampMonotonic={self.uptime() if self.starts else 0:.0f}",
             ]
         )
 
