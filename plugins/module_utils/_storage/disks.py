@@ -39,7 +39,7 @@ class Content:
 class Device:
     """A disk or a partition. ``names``: all that fstab may call it; ``mounts``: where it is mounted; ``held_by``: the devices on it.
 
-    ``uuid``, ``label``: what udev knows, also of disks that are not looked into.
+    ``uuid``, ``labels``: what udev knows, also of disks that are not looked into; labels also of the devices on it.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Device:
     mounts: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
     uuid: str = ""
-    label: str = ""
+    labels: frozenset[str] = frozenset()
 
     @property
     def uses(self) -> list[str]:
@@ -150,6 +150,12 @@ def _held(children: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _labels(entry: t.Mapping[str, t.Any]) -> frozenset[str]:
+    """Return the labels of a device and of those on it, such as a volume of LVM, without its partitions."""
+    above = [_labels(child) for child in entry.get("children", []) if child["type"] != "part"]
+    return frozenset().union([entry["label"]] if entry.get("label") else [], *above)
+
+
 def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
     """Return all disks, without their content.
 
@@ -174,7 +180,7 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
                 held_by=_held(child for child in children if child["type"] != "part"),
                 uuid=entry.get("uuid") or "",
                 ids=tuple(sorted(link[len(BY_ID) + 1 :] for link in links_of if link.startswith(f"{BY_ID}/"))),
-                label=entry.get("label") or "",
+                labels=_labels(entry),
                 serial=serial,
                 shared_serial=serials.count(serial) > 1,
                 model=(entry.get("model") or "").strip(),
@@ -187,7 +193,7 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
                         mounts=_mounts(child),
                         held_by=_held(child.get("children", [])),
                         uuid=child.get("uuid") or "",
-                        label=child.get("label") or "",
+                        labels=_labels(child),
                     )
                     for child in children
                     if child["type"] == "part"

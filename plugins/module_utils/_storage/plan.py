@@ -202,7 +202,7 @@ def label_in_use(work: Work, facts: Facts) -> t.Iterator[Problem]:
     label = work.entry.label
     own = {device.path for device in (work.disk, *work.disk.partitions)}
     devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path not in own]
-    users = [device.path for device in devices if label in (device.label, device.content.label)]
+    users = [device.path for device in devices if label in {device.content.label, *device.labels}]
     names = {f"LABEL={label}", f"/dev/disk/by-label/{label}"}
     lines = [line.text.strip() for line in fstab.parse(fstab.others(facts.fstab)) if line.source in names]
     for user in [*users, *(f"/etc/fstab ({line})" for line in lines)]:

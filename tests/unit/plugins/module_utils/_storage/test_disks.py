@@ -177,3 +177,14 @@ def test_content_of_a_disk_is_described_by_partition() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(999, "999 B"), (12000138625024, "12 TB"), (1500 * 10**12, "1.5 PB")])
 def test_sizes_are_in_powers_of_ten(count: int, expected: str) -> None:
     assert disk_parsing.format_size(count) == expected
+
+
+def test_labels_of_what_is_on_a_device_are_its_own() -> None:
+    rows = json.loads(LSBLK)
+    volume = {"name": "vg-sets", "path": "/dev/mapper/vg-sets", "type": "lvm", "size": 1, "label": "sets"}
+    part = {"name": "sdz1", "path": "/dev/sdz1", "type": "part", "size": 1, "label": "old", "children": [volume]}
+    disk = {"name": "sdz", "path": "/dev/sdz", "type": "disk", "size": 2, "ro": False, "children": [part]}
+    rows["blockdevices"] = [disk]
+    (found,) = disk_parsing.parse_disks(json.dumps(rows), {})
+    assert found.labels == frozenset()
+    assert found.partitions[0].labels == frozenset(["old", "sets"])

@@ -565,8 +565,8 @@ OTHER = Disk("/dev/sdc", 100 * GB, ids=("ata-C",), serial="C", names=frozenset([
 @pytest.mark.parametrize(
     ("other", "text"),
     [
-        (dataclasses.replace(OTHER, label="data"), ""),
-        (dataclasses.replace(OTHER, partitions=(Device("/dev/sdc1", 9, label="data"),)), ""),
+        (dataclasses.replace(OTHER, labels=frozenset(["data"])), ""),
+        (dataclasses.replace(OTHER, partitions=(Device("/dev/sdc1", 9, labels=frozenset(["data"])),)), ""),
         (OTHER, "LABEL=data /srv/old ext4 defaults,nofail 0 2\n"),
         (OTHER, 'LABEL="data" /srv/old ext4 defaults,nofail 0 2\n'),
         (OTHER, "/dev/disk/by-label/data /srv/old ext4 defaults,nofail 0 2\n"),
@@ -581,4 +581,4 @@ def test_label_in_use_is_refused_for_a_new_file_system(other: Disk, text: str) -
 
 def test_label_in_use_stays_on_a_disk_that_is_taken() -> None:
     content = Content(kind="ext4", label="data", uuid="u-b", signatures=("ext4",), blank=False)
-    assert problems_of(plan(parted(content=content), dataclasses.replace(OTHER, label="data"))) == ""
+    assert problems_of(plan(parted(content=content), dataclasses.replace(OTHER, labels=frozenset(["data"])))) == ""
