@@ -51,8 +51,9 @@ def users(outcome: Outcome, request: t.Mapping[str, t.Any]) -> Finding:
     status, output, errors = outcome
     return finding(
         "conda.users",
-        "fail" if status != 0 else "pass" if request["environments"] else "skip",
-        shorten(f"{output} {errors}".strip().replace("\n", "; ")) or "no environment",
+        "skip" if not request["environments"] else "pass" if status == 0 and output.strip() else "fail",
+        shorten(f"{output} {errors}".strip().replace("\n", "; "))
+        or ("the users' programs printed nothing" if request["environments"] else "no environment"),
         f"run the role again, which fixes files of packages; `chmod go-w` the others; check `ls -l {request['prefix']}/envs`,"
         " and whether /etc/profile.d/rigwright-conda.sh is read",
     )

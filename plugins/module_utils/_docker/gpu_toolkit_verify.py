@@ -113,6 +113,7 @@ class Containers:
 
 def state_findings(plan: Params) -> list[Finding]:
     """Return the findings on the CDI spec and on docker's options."""
+    refused = "; ".join(f"{row['variable']} {row['problem']}" for row in plan["requirements"])
     return [
         finding(
             "nvidia_container_toolkit.spec",
@@ -122,8 +123,13 @@ def state_findings(plan: Params) -> list[Finding]:
         ),
         finding(
             "nvidia_container_toolkit.docker",
-            "fail" if plan["apply"] else "pass",
-            "docker does not have the options for GPUs yet" if plan["apply"] else f"{plan['mode']}: {plan['reason']}",
+            "fail" if plan["apply"] or refused else "pass",
+            refused
+            or (
+                "docker does not have the options for GPUs yet"
+                if plan["apply"]
+                else f"{plan['mode']}: {plan['reason']}"
+            ),
             "run the role again; a restart of docker waits while containers use a GPU (docker.pending)",
         ),
     ]

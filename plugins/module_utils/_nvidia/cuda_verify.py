@@ -39,7 +39,7 @@ def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.An
         compiled = run([nvcc, "-o", program, f"{program}.cu"])
         if compiled[0] == 0 and plan["gpus"] > 0:
             executed = run([program])
-    sessions = {name: run(command)[0] for name, command in SESSIONS.items()}
+    sessions = {name: run(command) for name, command in SESSIONS.items()}
     return [compiler(nvcc, version, compiled, plan), environment(sessions), device(executed, plan["gpus"])]
 
 
@@ -56,12 +56,12 @@ def compiler(nvcc: str, version: Outcome, compiled: Outcome, plan: t.Mapping[str
     )
 
 
-def environment(sessions: t.Mapping[str, int]) -> Finding:
+def environment(sessions: t.Mapping[str, Outcome]) -> Finding:
     """Check that every kind of session finds the compiler.
 
-    :param sessions: the exit status of ``nvcc --version`` in each.
+    :param sessions: the outcome of ``nvcc --version`` in each.
     """
-    lost = [name for name, status in sessions.items() if status != 0]
+    lost = [name for name, (status, output, _errors) in sessions.items() if status != 0 or "release" not in output]
     return finding(
         "cuda.environment",
         "fail" if lost else "pass",

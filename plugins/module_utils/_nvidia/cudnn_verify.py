@@ -46,7 +46,7 @@ def version(compiled: Outcome, executed: Outcome | None) -> Finding:
     text = f"{output} {errors} {compiled[2]}".strip().replace("\n", ", ")
     return finding(
         "cudnn.version",
-        "pass" if status == 0 else "fail",
+        "pass" if status == 0 and output.strip() else "fail",
         shorten(text, 400) or f"cc ended with {compiled[0]}, and the test program with {status}",
         "another cuDNN is in the way of headers or library: see `ldconfig -p | grep cudnn` and `cc -E -include cudnn_version.h`",
     )

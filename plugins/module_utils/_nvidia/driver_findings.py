@@ -49,11 +49,11 @@ def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str])
     found = [
         finding(
             "nvidia_driver.reboot",
-            "warn" if reboot else "pass",
-            "; ".join(reboot) or "no reboot is due",
+            "warn" if reboot else "pass" if state.seen else "skip",
+            "; ".join(reboot) or ("no reboot is due" if state.seen else "no driver is installed"),
             "reboot when nobody works on the host, or set `nvidia_driver_reboot: true`",
         ),
-        _taken_back(failure, still_wanted=failure is not None and branch_of(failure.version) == state.plan.branch),
+        _taken_back(failure, state),
     ]
     if boot in ("pending", "enroll"):
         found.append(
@@ -73,11 +73,12 @@ def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str])
     return found
 
 
-def _taken_back(failure: Failure | None, *, still_wanted: bool) -> dict[str, str]:
+def _taken_back(failure: Failure | None, state: DriverState) -> dict[str, str]:
     """Return the finding about a driver that was taken back. It fails as long as the user wants that driver."""
+    still_wanted = failure is not None and branch_of(failure.version) == state.plan.branch
     return finding(
         "nvidia_driver.change",
-        "fail" if still_wanted else "pass",
+        "fail" if still_wanted else "pass" if state.seen else "skip",
         describe(failure) if failure else "no change of driver was taken back",
         "look at the evidence; choose another nvidia_driver_branch or kernel, and run the role again",
     )

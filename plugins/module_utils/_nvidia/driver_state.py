@@ -42,6 +42,11 @@ class DriverState:
         return next((row for row in self.facts["kernels"] if row["next"]), {})
 
     @property
+    def seen(self) -> bool:
+        """Return whether a driver is installed or loaded: without one, nothing can have gone well."""
+        return bool(self.locked or self.facts["driver"]["loaded"])
+
+    @property
     def running(self) -> str:
         return next((row["release"] for row in self.facts["kernels"] if row["running"]), "")
 

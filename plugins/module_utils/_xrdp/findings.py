@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.reques
 def findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
     """Return what is left to do where xrdp serves the desktop."""
     found = [
-        finding("xrdp.backend", "pass", f"{decision.backend}: {decision.reason}"),
+        _backend_finding(facts, decision),
         _user_finding(params, facts),
         _console_finding(params, facts),
         _lost_finding(facts),
@@ -32,8 +32,13 @@ def findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
 
 def gnome_findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
     """Return the findings that also apply where GNOME serves its own desktop."""
-    found = [finding("xrdp.backend", "pass", f"{decision.backend}: {decision.reason}")]
+    found = [_backend_finding(facts, decision)]
     return found + ([_certificate_finding(params, facts.certificate)] if facts.certificate else [])
+
+
+def _backend_finding(facts: Facts, decision: Decision) -> Finding:
+    installed = facts.packages.keys() & {"xrdp", "gnome-remote-desktop"}
+    return finding("xrdp.backend", "pass" if installed else "skip", f"{decision.backend}: {decision.reason}")
 
 
 def _user_finding(params: Params, facts: Facts) -> Finding:
@@ -54,10 +59,15 @@ def _user_finding(params: Params, facts: Facts) -> Finding:
     return finding("xrdp.users", "warn", evidence, remedy)
 
 
+def _of_server(facts: Facts) -> str:
+    """Return the status of what is well on a host that has a server, and says nothing without one."""
+    return "pass" if "xrdp" in facts.packages else "skip"
+
+
 def _console_finding(params: Params, facts: Facts) -> Finding:
     both = sorted({*facts.console} & {*allowed(params, facts)})
     if not both:
-        return finding("xrdp.console", "pass", "no user of RDP has a desktop at the machine itself")
+        return finding("xrdp.console", _of_server(facts), "no user of RDP has a desktop at the machine itself")
     return finding(
         "xrdp.console",
         "warn",
@@ -69,7 +79,7 @@ def _console_finding(params: Params, facts: Facts) -> Finding:
 def _lost_finding(facts: Facts) -> Finding:
     lost = sorted({session.user for session in facts.sessions if session.lost})
     if not lost:
-        return finding("xrdp.lost", "pass", "users can reconnect to every desktop")
+        return finding("xrdp.lost", _of_server(facts), "users can reconnect to every desktop")
     return finding(
         "xrdp.lost",
         "warn",

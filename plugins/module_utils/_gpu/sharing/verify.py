@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 Plan = t.Mapping[str, t.Any]
 
 DECLARED, COMPLETE = "gpu_sharing.declared", "gpu_sharing.complete"
+UNREAD = "the GPUs were not read"
 REMEDY = "run the role again, with --check --diff to see what differs"
 
 
@@ -23,7 +24,7 @@ def findings(plan: Plan, state: str, check_mode: bool) -> list[Finding]:
 
 def unreadable(error: str, next_step: str) -> list[Finding]:
     """Return the findings where no plan can be made."""
-    return [finding(DECLARED, "fail", error, next_step or REMEDY), _complete({"needs": "none", "pending": []})]
+    return [finding(DECLARED, "fail", error, next_step or REMEDY), finding(COMPLETE, "skip", UNREAD)]
 
 
 def _declared(plan: Plan, state: str, check_mode: bool) -> Finding:
@@ -52,7 +53,7 @@ def _complete(plan: Plan) -> Finding:
     waits = [*reset, *plan["pending"]]
     return finding(
         COMPLETE,
-        "warn" if waits else "pass",
-        "; ".join(waits) or "no change waits for a reset or for programs to end",
+        "warn" if waits else "pass" if plan["known"] else "skip",
+        "; ".join(waits) or ("no change waits for a reset or for programs to end" if plan["known"] else UNREAD),
         "reset or reboot, or let the programs end",
     )

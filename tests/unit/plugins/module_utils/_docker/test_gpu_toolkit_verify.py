@@ -13,6 +13,7 @@ PART = "MIG-11111111-0000-0000-0000-000000000000"
 PLAN: dict[str, Any] = {
     "mode": "cdi",
     "reason": "docker 26.1.5 supports CDI",
+    "requirements": [],
     "stale": "",
     "apply": False,
     "devices": ["0", "1", FIRST, SECOND, "all"],

@@ -40,13 +40,14 @@ def nobody(_address: str, _port: int) -> str:
 class Programs:
     """Programs of a host: openssl with a status, and systemd-analyze."""
 
-    def __init__(self, status: int = 0) -> None:
-        self.status = status
+    def __init__(self, status: int = 0, output: str = "    Verify return code: 0 (ok)\n") -> None:
+        self.status, self.output = status, output
         self.commands: list[list[str]] = []
 
     def __call__(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
         self.commands.append(command)
-        return (0, EXPOSURE, "") if command[0] == "systemd-analyze" else (self.status, "", "")
+        outputs = {"openssl": (self.status, self.output, ""), "systemd-analyze": (0, EXPOSURE, "")}
+        return outputs.get(command[0], (self.status, "", ""))
 
 
 @pytest.fixture
@@ -108,6 +109,10 @@ def test_refused_connection_fails(status: int) -> None:
     )
 
 
+def test_connection_that_verified_nothing_fails() -> None:
+    assert verify.tls_finding(Programs(0, ""), SERVER)["status"] == "fail"
+
+
 def test_dashboard_that_is_off_open_or_gone(dashboard: int) -> None:
     assert verify.dashboard_finding(SERVER, nobody)["status"] == "skip"
     refused = verify.dashboard_finding({**SERVER, "dashboard_password": "other", "dashboard_port": dashboard}, nobody)
@@ -148,7 +153,8 @@ def test_visitor_without_a_connection_is_not_proven() -> None:
 
 @pytest.mark.parametrize(("first", "port", "status"), [(1024, 574, "pass"), (1024, 7400, "warn"), (0, 574, "warn")])
 def test_port_that_any_user_can_take_is_named(first: int, port: int, status: str) -> None:
-    assert verify.admin_port_finding(port, first)["status"] == status
+    assert verify.admin_port_finding(port, first, True)["status"] == status
+    assert verify.admin_port_finding(port, first, False)["status"] == ("skip" if status == "pass" else status)
 
 
 def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,15 +18,23 @@ def statuses(params: dict[str, Any], facts: Facts) -> dict[str, tuple[str, str]]
     return {entry["id"].removeprefix("xrdp."): (entry["status"], entry["evidence"]) for entry in found}
 
 
+SERVED = dataclasses.replace(XFCE, packages={"xrdp": "0.10.1-3"})
+
+
 def test_a_lost_desktop_is_a_warning():
     assert statuses(REQUEST, OPEN)["lost"][0] == "warn"
     assert "bob" in statuses(REQUEST, OPEN)["lost"][1]
-    assert statuses(REQUEST, XFCE)["lost"][0] == "pass"
+    assert statuses(REQUEST, SERVED)["lost"][0] == "pass"
 
 
 def test_an_rdp_user_at_the_machine_is_a_warning():
     assert statuses(REQUEST, dataclasses.replace(XFCE, console=["alice"]))["console"][0] == "warn"
-    assert statuses(REQUEST, dataclasses.replace(XFCE, console=["zoe"]))["console"][0] == "pass"
+    assert statuses(REQUEST, dataclasses.replace(SERVED, console=["zoe"]))["console"][0] == "pass"
+
+
+def test_without_a_server_nothing_passes():
+    found = statuses(REQUEST, XFCE)
+    assert {found[name][0] for name in ("backend", "console", "lost")} == {"skip"}
 
 
 def test_a_locked_user_and_an_empty_group_are_warnings():

@@ -69,4 +69,4 @@ def test_unanswered_question_fails(next_step: str, remedy: str) -> None:
         "evidence": "The GPUs cannot be asked",
         "remedy": remedy,
     }
-    assert complete["status"] == "pass"
+    assert complete["status"] == "skip"
