@@ -49,8 +49,8 @@ def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str])
     found = [
         finding(
             "nvidia_driver.reboot",
-            "warn" if reboot else "pass" if state.seen else "skip",
-            "; ".join(reboot) or ("no reboot is due" if state.seen else "no driver is installed"),
+            "warn" if reboot else "pass" if state.has_driver else "skip",
+            "; ".join(reboot) or ("no reboot is due" if state.has_driver else "no driver is installed"),
             "reboot when nobody works on the host, or set `nvidia_driver_reboot: true`",
         ),
         _taken_back(failure, state),
@@ -78,7 +78,7 @@ def _taken_back(failure: Failure | None, state: DriverState) -> dict[str, str]:
     still_wanted = failure is not None and branch_of(failure.version) == state.plan.branch
     return finding(
         "nvidia_driver.change",
-        "fail" if still_wanted else "pass" if state.seen else "skip",
+        "fail" if still_wanted else "pass" if state.has_driver else "skip",
         describe(failure) if failure else "no change of driver was taken back",
         "look at the evidence; choose another nvidia_driver_branch or kernel, and run the role again",
     )

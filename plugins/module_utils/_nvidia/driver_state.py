@@ -42,7 +42,7 @@ class DriverState:
         return next((row for row in self.facts["kernels"] if row["next"]), {})
 
     @property
-    def seen(self) -> bool:
+    def has_driver(self) -> bool:
         """Return whether a driver is installed or loaded: without one, nothing can have gone well."""
         return bool(self.locked or self.facts["driver"]["loaded"])
 
