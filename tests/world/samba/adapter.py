@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The readers of the role samba: of what Samba's programs print, and of an smb.conf that somebody else wrote."""
+
+from __future__ import annotations
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, users
+
+
+def ignored(output: str) -> list[str]:
+    """Return what Samba ignores of a configuration, from the output of testparm."""
+    return config.unknown_parameters(output)
+
+
+def accounts(output: str) -> dict[str, str]:
+    """Return Samba's users and their state, from the output of `pdbedit -L -w`."""
+    states = {True: "enabled", False: "disabled"}
+    return {name: states[account.enabled] for name, account in users.parse_accounts(output).items()}
+
+
+def given_up(text: str, wanted: list[str]) -> list[str]:
+    """Return the shares of an existing smb.conf that are gone once the role's own is in place."""
+    return config.given_up(text, wanted)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The readers of sshd's files, as the roles ssh and firewall use them."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import ipaddress
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import access, config, plan, request, run
+
+from tests.unit.support import ssh as support
+
+TODAY = 20_000
+
+
+@contextlib.contextmanager
+def laid_out(files: Mapping[str, str], links: Mapping[str, str]) -> Iterator[Tree]:
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            Path(folder + path).parent.mkdir(parents=True, exist_ok=True)
+            Path(folder + path).write_text(text, encoding="utf-8")
+        for path, target in links.items():
+            Path(folder + path).parent.mkdir(parents=True, exist_ok=True)
+            Path(folder + path).symlink_to(target)
+        yield Tree(folder)
+
+
+def ports(files: Mapping[str, str], links: Mapping[str, str] | None = None) -> list[int]:
+    """Return the ports of sshd that the firewall opens."""
+    with laid_out(files, links or {}) as tree:
+        return ssh_ports.ports(tree)
+
+
+def lines(files: Mapping[str, str]) -> list[config.Line]:
+    def read(path: str) -> str:
+        return files.get(path, "")
+
+    return list(config.read_lines(config.MAIN_CONFIG, read, lambda pattern: fnmatch.filter(files, pattern)))
+
+
+def tries(
+    text: str, users: Mapping[str, Sequence[str]], user: str, inside: str = "0.0.0.0/0", outside: str = "192.0.2.255/32"
+) -> bool:
+    """Return whether the configuration is tried for a user from a network, without the part of it that is outside."""
+    found = config.connections(lines({config.MAIN_CONFIG: text}), users)
+    addresses = [ipaddress.ip_address(each["address"]) for each in found if each and each["user"] == user]
+    return any(
+        address in ipaddress.ip_network(inside) and address not in ipaddress.ip_network(outside)
+        for address in addresses
+    )
+
+
+def added(text: str) -> list[str]:
+    """Return the settings that the role puts in front of the main file."""
+    result = config.ensure_include(text)
+    assert result.endswith(text)
+    return [line for line in result[: len(result) - len(text)].splitlines() if line and not line.startswith("#")]
+
+
+def overridden(files: Mapping[str, str], drop_in: Sequence[str]) -> list[str]:
+    """Return the settings of other files that the role's drop-in puts out of force."""
+    decision: Any = SimpleNamespace(drop_in=tuple(drop_in))
+    found = plan.overridden(decision, lines({**files, plan.DROP_IN: "\n".join(drop_in)}), [])
+    return [f"{line.keyword} {line.value} ({line})" for line in found]
+
+
+def refused_keys(keys: Sequence[str]) -> list[str]:
+    """Return why keys of a user in ssh_authorized_keys are refused."""
+    params = {"authorized_keys": [{"user": "alice", "keys": list(keys)}], "allow_groups": []}
+    planner = run.Planner(None, params)  # type: ignore[arg-type]
+    return run.invalid_keys(planner.keys, config.DEFAULTS, TODAY)
+
+
+def grants_root(listing: str, password: bool) -> bool:
+    return access.grants_root(listing, password=password)
+
+
+def refused_names(names: Sequence[str]) -> list[str]:
+    """Return the users whom ssh_authorized_keys refuses for their names."""
+    problems = [
+        row["problem"]
+        for name in names
+        for row in request.input_problems(support.request(authorized_keys=[{"user": name, "keys": []}]))
+    ]
+    return [name for name in names if any(name in text for text in problems)]
