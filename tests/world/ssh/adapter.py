@@ -51,7 +51,10 @@ def tries(
 ) -> bool:
     """Return whether the configuration is tried for a user from a network, without the part of it that is outside."""
     found = config.connections(lines({config.MAIN_CONFIG: text}), users)
-    addresses = [ipaddress.ip_address(each["address"]) for each in found if each and each["user"] == user]
+    addresses = []
+    for each in found:
+        with contextlib.suppress(ValueError):
+            addresses += [ipaddress.ip_address(each["address"])] if each and each["user"] == user else []
     return any(
         address in ipaddress.ip_network(inside) and address not in ipaddress.ip_network(outside)
         for address in addresses
