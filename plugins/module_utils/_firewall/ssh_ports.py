@@ -10,9 +10,12 @@ Every port in the files counts, so that none is missing.
 
 from __future__ import annotations
 
+import contextlib
+import getopt
 import glob
 import ipaddress
 import re
+import shlex
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -20,20 +23,21 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall im
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     MAIN_CONFIG,
     read_lines,
+    split_setting,
     split_values,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import unit_files
 
-# The socket of systemd for sshd (Ubuntu): its drop-ins, among them the output of Ubuntu's generator for sshd's own files; the unit, from
-# the first directory that has it; and the link by which it starts. Debian has the unit as well, and does not start it.
-DROP_INS = ("/etc/systemd/system", "/run/systemd/system", "/run/systemd/generator", "/usr/lib/systemd/system")
-UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
-STARTED = "/etc/systemd/system/sockets.target.wants/ssh.socket"
-LISTEN = re.compile(r"^ListenStream[ \t]*=[ \t]*(\S*)", re.MULTILINE)
+SERVICE, SOCKET = "ssh.service", "ssh.socket"
+# The options of Debian's unit on sshd's command line.
+OPTIONS = "/etc/default/ssh"
+# The options that sshd has (sshd.c).
+LETTERS = "46C:DE:GQRTVb:c:def:g:h:ik:o:p:qrtu:"
 DEFAULT_PORT = 22
 
 
 def ports(tree: Tree) -> list[int]:
-    """Return the ports in the files of sshd and of its socket; the default port where they have none."""
+    """Return the ports in the files of sshd, on its command line and in its socket; the default port where they have none."""
 
     def expand(pattern: str) -> list[str]:
         return [path[len(tree.root) :] for path in glob.glob(tree.at(pattern))]
@@ -46,25 +50,39 @@ def ports(tree: Tree) -> list[int]:
             ends = [_end(word) for word in split_values(line.value)[:1]]
             found |= {*ends}
             bare = bare or 0 in ends
+    options = _options(tree)
+    # Those of -p replace the values of `Port` (sshd(8)).
+    named = {_number(value) for option, value in options if option == "-p"} or named
+    settings = [split_setting(value) for option, value in options if option == "-o"]
+    named |= {_number(value) for keyword, value in settings if keyword == "port"}
     # An address without a port uses the values of `Port`.
     found |= named or ({DEFAULT_PORT} if bare else set())
-    found |= {int(value) if value.isdecimal() else _end(value) for value in _socket(tree, expand)}
+    found |= {int(value) if value.isdecimal() else _end(value) for value in _streams(tree)}
     return sorted(port for port in found if 1 <= port <= 65535) or [DEFAULT_PORT]
 
 
-def _socket(tree: Tree, expand: t.Callable[[str], list[str]]) -> list[str]:
-    """Return where the socket listens: an empty value takes back those before it."""
-    unit = next((f"{place}/ssh.socket" for place in UNITS if tree.exists(f"{place}/ssh.socket")), "")
-    drop_ins = [path for place in DROP_INS for path in expand(f"{place}/ssh.socket.d/*.conf")]
-    values: list[str] = []
-    for path in [*([unit] if unit and tree.exists(STARTED) else []), *sorted(drop_ins, key=_base)]:
-        for value in LISTEN.findall(tree.text(path)):
-            values = [*values, value] if value else []
-    return values
+def _options(tree: Tree) -> list[tuple[str, str]]:
+    """Return the options of sshd's command line."""
+    found = []
+    lines = unit_files.values([tree.text(OPTIONS)], "SSHD_OPTS")[-1:]
+    lines += unit_files.values(map(tree.text, unit_files.files(tree, SERVICE)), "ExecStart")
+    for line in lines:
+        # With a line that has something else, sshd does not start.
+        with contextlib.suppress(ValueError, getopt.GetoptError):
+            words = [word for part in shlex.split(line) for word in part.split() if word[0] not in "/$"]
+            found += getopt.getopt(words, LETTERS)[0]
+    return found
 
 
-def _base(path: str) -> str:
-    return path.rpartition("/")[2]
+def _streams(tree: Tree) -> list[str]:
+    """Return ListenStream of the socket, where the host starts it or has files of its own for it.
+
+    Debian's package has one that nothing starts.
+    """
+    files = unit_files.files(tree, SOCKET)
+    if not unit_files.is_enabled(tree, SOCKET) and not any(path.startswith(unit_files.LOCAL) for path in files):
+        return []
+    return unit_files.values(map(tree.text, files), "ListenStream")
 
 
 def _number(text: str) -> int:

@@ -141,5 +141,7 @@ def _config_problems(overrides: t.Sequence[Override], refusal: str) -> t.Iterato
         yield problem(
             VARIABLES.get(override.keyword, MAIN_CONFIG),
             f"would not be in force: {override}",
-            "remove that from the file" + (" or Match block" if override.connections else "") + ", or set it here",
+            "remove that from the file"
+            + (" or Match block" if override.connections or override.untried else "")
+            + ", or set it here",
         )

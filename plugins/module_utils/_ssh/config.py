@@ -11,6 +11,7 @@ that may differ (``Match``), and to name the line that causes a setting. The rul
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import ipaddress
 import itertools
 import os
@@ -20,6 +21,7 @@ import typing as t
 CONFIG_DIRECTORY = "/etc/ssh"
 MAIN_CONFIG = f"{CONFIG_DIRECTORY}/sshd_config"
 INCLUDE = f"Include {CONFIG_DIRECTORY}/sshd_config.d/*.conf"
+DROP_IN = f"{CONFIG_DIRECTORY}/sshd_config.d/00-rigwright.conf"
 INCLUDE_NOTE = "# Added by rigwright.workstation, role ssh: what stands in the directory wins over this file."  # kept: hosts have this line
 # SERVCONF_MAX_DEPTH of servconf.c: sshd refuses deeper nested includes.
 INCLUDE_DEPTH = 16
@@ -101,19 +103,25 @@ class Line(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Override:
-    """A setting with other values than requested. ``connections``: the ones with these values. ``lines``: the possible causes."""
+    """A setting with other values than requested. ``connections``: the ones with these values. ``lines``: the possible causes.
+
+    ``untried``: the values are read from a Match block, since no connection was found that the block is for.
+    """
 
     keyword: str
     wanted: frozenset[str]
     found: frozenset[str]
     connections: tuple[t.Mapping[str, str], ...]
     lines: tuple[Line, ...]
+    untried: bool = False
 
     def __str__(self) -> str:
         values = ", ".join(sorted(self.found)) or "nothing"
         who = sorted({f"{connection['user']} from {connection['address']}" for connection in self.connections})
         whom = f" for {', '.join(who[:3])}{' and others' if len(who) > 3 else ''}" if who else ""
         where = " (" + "; ".join(str(line) for line in self.lines) + ")" if self.lines else ""
+        if self.untried:
+            whom = " for those whom the block is for (no user of this host and no address of the block reaches it)"
         return f"{self.keyword} is {values}{whom} and not {', '.join(sorted(self.wanted))}{where}"
 
 
@@ -131,14 +139,23 @@ def parse_config(text: str) -> dict[str, t.Any]:
 
 
 def ensure_include(text: str) -> str:
-    """Return the main file with the drop-in directory included before any other keyword; sshd uses the first value."""
-    for line in text.splitlines():
-        keyword, *values = line.split("#", 1)[0].split() or [""]
-        if keyword:
-            if keyword.lower() == "include" and INCLUDE.split()[1] in (value.strip('"') for value in values):
-                return text
-            break
-    return f"{INCLUDE_NOTE}\n{INCLUDE}\n\n{text}"
+    """Return the main file with the role's drop-in included before any other keyword; sshd uses the first value.
+
+    A later Include of the directory stays where it is. The whole directory is not included in front of it as well: sshd refuses a
+    ``Subsystem`` that it reads twice, and other drop-ins would win over lines that win over them now.
+    """
+    # Earlier versions of the role wrote the whole directory.
+    text = text.removeprefix(f"{INCLUDE_NOTE}\n{INCLUDE}\n\n")
+    settings = [setting for setting in map(split_setting, text.splitlines()) if setting[0]]
+    reached = [number for number, setting in enumerate(settings) if _includes_drop_in(*setting)]
+    if reached[:1] == [0]:
+        return text
+    return f"{INCLUDE_NOTE}\n{f'Include {DROP_IN}' if reached else INCLUDE}\n\n{text}"
+
+
+def _includes_drop_in(keyword: str, value: str) -> bool:
+    patterns = [os.path.join(CONFIG_DIRECTORY, word) for word in split_values(value) if keyword == "include"]
+    return any(fnmatch.fnmatchcase(DROP_IN, each) and each.count("/") == DROP_IN.count("/") for each in patterns)
 
 
 def read_lines(
@@ -173,8 +190,8 @@ def split_setting(text: str) -> tuple[str, str]:
 
 
 def split_values(value: str) -> list[str]:
-    """Split a value at spaces, without quotes."""
-    return value.replace('"', " ").split()
+    """Split a value at spaces; what is between double quotes is one word."""
+    return [word.replace('"', "") for word in re.findall(r'(?:"[^"]*"|[^\s"])+', value)]
 
 
 def reroot(text: str, root: str) -> str:
@@ -189,16 +206,27 @@ def reroot(text: str, root: str) -> str:
     return "".join(f"{moved(line)}\n" for line in text.splitlines())
 
 
+def conditions(match: str) -> list[tuple[str, list[str]]]:
+    """Return the criteria of a Match line and the patterns of each; ``all`` and other words that take no patterns have none."""
+    found: list[tuple[str, list[str]]] = []
+    words = iter(split_values(match))
+    for word in words:
+        name, _equals, value = word.partition("=")
+        if name.lower() in ("all", "canonical", "final", "invalid-user"):
+            found.append((name.lower(), []))
+        else:
+            value = next((each for each in itertools.chain((value,), words) if each not in ("", "=")), "")
+            found.append((name.lower(), value.lstrip("=").split(",")))
+    return found
+
+
 def criteria(lines: t.Iterable[Line]) -> dict[str, list[str]]:
     """Return the patterns of the Match lines by criterion, such as ``{"user": ["alice", "b*"]}``."""
     found: dict[str, list[str]] = {}
     for line in lines:
-        if line.keyword != "match":
-            continue
-        rest = iter(split_values(line.value.replace("=", " ")))
-        for name in rest:
-            if name.lower() not in ("all", "canonical", "final", "invalid-user"):
-                found.setdefault(name.lower(), []).extend(next(rest, "").split(","))
+        for name, patterns in conditions(line.value) if line.keyword == "match" else ():
+            if patterns:
+                found.setdefault(name, []).extend(patterns)
     return found
 
 
@@ -237,7 +265,10 @@ def connections(lines: t.Sequence[Line], users: t.Mapping[str, t.Collection[str]
     matched = criteria(lines)
     if not any(line.keyword == "match" for line in lines):
         return [None]
-    named = {name: [sample(name, pattern) for pattern in patterns] for name, patterns in matched.items()}
+    named: dict[str, list[str]] = {}
+    for line in lines:
+        for name, patterns in conditions(line.value) if line.keyword == "match" else ():
+            named.setdefault(name, []).extend(sample(name, pattern, patterns) for pattern in patterns)
 
     def of(name: str, *usual: str) -> list[str]:
         return list(dict.fromkeys([*usual, *filter(None, named.get(name, []))]))
@@ -252,16 +283,24 @@ def connections(lines: t.Sequence[Line], users: t.Mapping[str, t.Collection[str]
     return [None, *(dict(zip(values, chosen)) for chosen in itertools.product(*values.values()))]
 
 
-def sample(name: str, pattern: str) -> str:
-    """Return a value that matches a pattern of Match; empty for a pattern that only excludes."""
+def sample(name: str, pattern: str, patterns: t.Sequence[str] = ()) -> str:
+    """Return a value that matches a pattern of Match; empty for a pattern that only excludes.
+
+    :param patterns: all patterns of the criterion: the value is in no network that they exclude.
+    """
     if pattern.startswith("!"):
         return ""
     if name.endswith("address") and "/" in pattern:
         try:
             network = ipaddress.ip_network(pattern, strict=False)
+            excluded = [ipaddress.ip_network(each[1:], strict=False) for each in patterns if re.match("!.*/", each)]
         except ValueError:
             return ""
-        return str(network[1] if network.num_addresses > 1 else network[0])
+        # Where any address is left, one of these is: the first of the network, or one that follows an excluded part.
+        firsts = [network[min(1, network.num_addresses - 1)], network[0]]
+        firsts += [part[-1] + 1 for part in excluded if int(part[-1]) + 1 < 1 << part.max_prefixlen]
+        free = (each for each in firsts if each in network and not any(each in part for part in excluded))
+        return str(next(free, ""))
     return pattern.replace("*", "1").replace("?", "1")
 
 
@@ -313,7 +352,7 @@ def overrides(
         for keyword, values in wanted.items():
             value = config.get(keyword, [])
             now = frozenset(entry.lower() for entry in (value if isinstance(value, list) else [value]))
-            if now != values and not (connection is not None and _harmless(keyword, values, now)):
+            if now != values and not (connection is not None and is_harmless(keyword, values, now)):
                 found.setdefault((keyword, now), []).append(connection)
     return [
         # A setting of every connection needs no list of connections.
@@ -346,5 +385,6 @@ def includes(value: str, wanted: frozenset[str]) -> bool:
     return any(value in (entry, *entry.rsplit(":", 1), entry.rsplit(":", 1)[0].strip("[]")) for entry in wanted)
 
 
-def _harmless(keyword: str, wanted: frozenset[str], now: frozenset[str]) -> bool:
+def is_harmless(keyword: str, wanted: frozenset[str], now: frozenset[str]) -> bool:
+    """Return whether a Match block is allowed to set these values."""
     return keyword in HARMLESS or (keyword in SWITCHES and (now == {"no"} or wanted == {"yes"}))

@@ -10,6 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
+    DROP_IN,
     MAIN_CONFIG,
     REPEATED,
     Config,
@@ -28,7 +29,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request
     yes_no,
 )
 
-DROP_IN = "/etc/ssh/sshd_config.d/00-rigwright.conf"
 KEYS_FILE = ".ssh/authorized_keys"
 KEYS_DIRECTORY = "/etc/ssh/authorized_keys.d"
 UNIT_FILES = "/etc/systemd/system"

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, findings, plan, trial
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, findings, match, plan, trial
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import facts as host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Access,
@@ -70,7 +70,10 @@ class Planner:
         self.module = module
         self.params = request
         self.keys = {
-            entry["user"]: [line.strip() for key in entry["keys"] for line in key.splitlines() if line.strip()]
+            # As in a file of keys, lines may be empty, or comments.
+            entry["user"]: [
+                line for key in entry["keys"] for line in map(str.strip, key.splitlines()) if line and line[0] != "#"
+            ]
             for entry in self.params["authorized_keys"]
         }
         self.members = {group["name"]: group["members"] for group in self.params["allow_groups"]}
@@ -95,7 +98,7 @@ class Planner:
             unchanged = files.planned == drafted.planned
             more, refused = self._try(files, others if unchanged else [everybody, *others])
             found = [*tried, *more] if unchanged else more
-        overridden = self._overrides(facts, decision, found, files)
+        overridden = self._overrides(facts, decision, found, files, able)
         facts = dataclasses.replace(facts, overridden=plan.overridden(decision, files.lines, overridden))
         present = self.params["state"] == "present"
         host_problems = checks.host_problems(self.params, facts, decision, overridden, refused)
@@ -221,9 +224,14 @@ class Planner:
         decision: plan.Decision,
         found: t.Sequence[tuple[Connection, Config]],
         files: trial.Files,
+        users: match.Users,
     ) -> list[Override]:
         """Return the settings that would have other values than requested."""
         if not found:
             return []
         wanted = plan.wanted_values(decision, facts.service, found[0][1])
-        return overrides(wanted, found, [line for line in files.lines if line.path != plan.DROP_IN])
+        lines = [line for line in files.lines if line.path != plan.DROP_IN]
+        return [
+            *overrides(wanted, found, lines),
+            *match.untried(wanted, lines, [connection for connection, _config in found], users),
+        ]

@@ -34,6 +34,19 @@ CONFIG = "etc/ssh/sshd_config"
             [2204, 2205],
         ),
         ({"run/systemd/generator/ssh.socket.d/addresses.conf": "ListenStream=0.0.0.0:2206\n"}, [2206]),
+        ({"etc/systemd/system/ssh.socket": "[Socket]\nListenStream=2222\n"}, [2222]),
+        ({"usr/lib/systemd/system/ssh.socket": "[Socket]\nListenStream=22\n", CONFIG: "Port 2222\n"}, [2222]),
+        ({"etc/default/ssh": "SSHD_OPTS='-4 -p 2207 -p2208'\n", CONFIG: "Port 2222\nListenAddress ::\n"}, [2207, 2208]),
+        ({"etc/default/ssh": 'SSHD_OPTS="-oPort=2209 -o ListenAddress=::"\n', CONFIG: "Port 2222\n"}, [2209, 2222]),
+        ({"etc/default/ssh": "# SSHD_OPTS=-p 2207\nSSHD_OPTS=\n"}, [22]),
+        ({"etc/default/ssh": "SSHD_OPTS='-4 -p'\n"}, [22]),
+        (
+            {
+                "usr/lib/systemd/system/ssh.service": "ExecStart=/usr/sbin/sshd -D $SSHD_OPTS\n",
+                "etc/systemd/system/ssh.service.d/a.conf": "ExecStart=\nExecStart=/usr/sbin/sshd -D -p 2210\n",
+            },
+            [2210],
+        ),
     ],
 )
 def test_the_ports_are_those_of_the_files(tmp_path, files, found):

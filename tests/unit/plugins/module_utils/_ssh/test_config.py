@@ -7,7 +7,9 @@ import fnmatch
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
+    DROP_IN,
     INCLUDE,
+    INCLUDE_NOTE,
     MAIN_CONFIG,
     Line,
     connections,
@@ -49,7 +51,19 @@ def test_a_main_file_that_begins_with_the_include_stays_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "text", ["UsePAM yes\n", f"PasswordAuthentication yes\n{INCLUDE}\n", f"#{INCLUDE}\n", "Include /etc/ssh/own\n"]
+    "pattern", ["sshd_config.d/*.conf", '"/etc/ssh/sshd_config.d/*.conf"', "/etc/ssh/sshd_config.d/*"]
+)
+def test_other_spellings_of_the_include(pattern):
+    text = f"Include own.conf\nUsePAM yes\nInclude {pattern}\n"
+    assert ensure_include(text).endswith(f"\nInclude {DROP_IN}\n\n{text}")
+    assert ensure_include(ensure_include(text)) == ensure_include(text)
+    assert ensure_include(f"Include {pattern}\n{text}") == f"Include {pattern}\n{text}"
+    # As earlier versions of the role left it.
+    assert ensure_include(f"{INCLUDE_NOTE}\n{INCLUDE}\n\n{text}") == ensure_include(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["UsePAM yes\n", f"#{INCLUDE}\nPort 22\n", f"#{INCLUDE}\n", "Include /etc/ssh/own\n", "Include /etc/*\n"]
 )
 def test_the_include_is_put_before_a_keyword_that_would_win(text):
     wanted = ensure_include(text)

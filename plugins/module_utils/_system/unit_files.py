@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Read a unit as systemd does, where systemd cannot be asked: at boot, or below another root (systemd.unit(5))."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+if t.TYPE_CHECKING:
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+
+# From the strongest. Of two files with one name, systemd reads the one in the earlier directory.
+FOLDERS = (
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/run/systemd/generator.early",
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/run/systemd/generator",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+    "/run/systemd/generator.late",
+)
+LOCAL = ("/etc/", "/run/")
+
+
+def files(tree: Tree, name: str) -> list[str]:
+    """Return the unit file and its drop-ins, in the order in which systemd reads them; nothing for a masked unit."""
+    unit = next((f"{folder}/{name}" for folder in FOLDERS if tree.exists(f"{folder}/{name}")), "")
+    if unit and tree.resolve(unit) == "/dev/null":
+        return []
+    drop_ins: dict[str, str] = {}
+    for folder in FOLDERS:
+        for file in tree.names(f"{folder}/{name}.d"):
+            if file.endswith(".conf"):
+                drop_ins.setdefault(file, f"{folder}/{name}.d/{file}")
+    return [*([unit] if unit else []), *(drop_ins[file] for file in sorted(drop_ins))]
+
+
+def values(texts: t.Iterable[str], key: str) -> list[str]:
+    """Return the values of a setting that can be given several times: an empty one takes back those before it."""
+    found: list[str] = []
+    for text in texts:
+        for line in re.sub(r"\\\n", " ", text).splitlines():
+            name, equals, value = line.partition("=")
+            if equals and name.strip() == key:
+                found = [*found, value.strip()] if value.strip() else []
+    return found
+
+
+def is_enabled(tree: Tree, name: str) -> bool:
+    """Return whether another unit starts this one: it is linked from its ``.wants`` or ``.requires``."""
+    return any(
+        tree.exists(f"{folder}/{other}/{name}")
+        for folder in FOLDERS
+        for other in tree.names(folder)
+        if other.endswith((".wants", ".requires"))
+    )

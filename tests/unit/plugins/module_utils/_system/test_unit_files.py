@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A unit with its drop-ins, as systemd reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import unit_files
+
+UNIT = "ssh.socket"
+ETC, RUN, USR = "etc/systemd/system", "run/systemd/generator", "usr/lib/systemd/system"
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ({f"{USR}/{UNIT}": "ListenStream=22\n"}, ["22"]),
+        ({f"{USR}/{UNIT}": "ListenStream=22\n", f"{ETC}/{UNIT}": "ListenStream = 2222\n"}, ["2222"]),
+        ({f"{USR}/{UNIT}": "ListenStream=22\n", f"{ETC}/{UNIT}.d/a.conf": "ListenStream=2022\n"}, ["22", "2022"]),
+        ({f"{USR}/{UNIT}": "ListenStream=22\n", f"{RUN}/{UNIT}.d/a.conf": "ListenStream=\nListenStream=23\n"}, ["23"]),
+        ({f"{RUN}/{UNIT}.d/a.conf": "ListenStream=23\n", f"{ETC}/{UNIT}.d/a.conf": "ListenStream=24\n"}, ["24"]),
+        ({f"{RUN}/{UNIT}.d/b.conf": "ListenStream=\n", f"{ETC}/{UNIT}.d/a.conf": "ListenStream=24\n"}, []),
+        ({f"{ETC}/{UNIT}.d/a.txt": "ListenStream=24\n"}, []),
+        ({f"{USR}/{UNIT}": "#ListenStream=22\nListenStream=\\\n23\n"}, ["23"]),
+    ],
+)
+def test_values(tmp_path: Path, texts: dict[str, str], found: list[str]) -> None:
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    tree = Tree(str(tmp_path))
+    assert unit_files.values(map(tree.text, unit_files.files(tree, UNIT)), "ListenStream") == found
+
+
+def test_masked_unit_has_no_files(tmp_path: Path) -> None:
+    (tmp_path / USR).mkdir(parents=True)
+    (tmp_path / ETC / f"{UNIT}.d").mkdir(parents=True)
+    (tmp_path / USR / UNIT).write_text("ListenStream=22\n")
+    (tmp_path / ETC / f"{UNIT}.d/a.conf").write_text("ListenStream=23\n")
+    (tmp_path / ETC / UNIT).symlink_to("/dev/null")
+    assert unit_files.files(Tree(str(tmp_path)), UNIT) == []
+
+
+def test_enabled_unit_is_linked(tmp_path: Path) -> None:
+    wants = tmp_path / ETC / "sockets.target.wants"
+    wants.mkdir(parents=True)
+    assert not unit_files.is_enabled(Tree(str(tmp_path)), UNIT)
+    (wants / UNIT).symlink_to(f"/{USR}/{UNIT}")
+    assert unit_files.is_enabled(Tree(str(tmp_path)), UNIT)
