@@ -59,6 +59,7 @@ if t.TYPE_CHECKING:
     # Ansible copies to the host what this file names; modules of roles import it there.
     from ansible.module_utils import urls  # noqa: F401
     from ansible.module_utils.common import arg_spec  # noqa: F401
+    from ansible.module_utils.common.warnings import warn  # noqa: F401
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ def test_word_is_found(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["samba.strangers", "xrdp.confinement", "a page fault", "handlers", "mended_by_nobody/knocks"[:0]]
+    "text", ["samba.unmanaged", "xrdp.confinement", "a page fault", "handlers", "mended_by_nobody/knocks"[:0]]
 )
 def test_ids_of_findings_and_other_words_are_left(text: str) -> None:
     assert list(words.check_words(text)) == []

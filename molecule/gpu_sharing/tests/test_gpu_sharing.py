@@ -72,7 +72,7 @@ def test_setting_of_another_program_is_reported_and_fixed(
 
 
 def test_unfit_choice_is_a_warning(applied: Apply, targets: list[Machine]) -> None:
-    result = applied({"gpu_sharing_gpus": [{"device": "all", "users": "strangers", "persistence": True}]})
+    result = applied({"gpu_sharing_gpus": [{"device": "all", "users": "untrusted", "persistence": True}]})
     for target in targets:
         assert result.findings(target.host.name)["gpu_sharing.gpu0"] == "warn"
     applied()
@@ -109,7 +109,7 @@ def instances(target: Machine) -> list[str]:
 
 def test_mig_layout_is_restored_after_a_reboot(applied: Apply, targets: list[Machine], with_mig: None) -> None:
     mig = {"mode": "enabled", "layout": [{"profile": "3g.40gb"}, {"profile": "1g.10gb", "count": 3}]}
-    cards = {"gpu_sharing_gpus": [{"device": GPUS[0]["uuid"], "users": "strangers", "mig": mig}]}
+    cards = {"gpu_sharing_gpus": [{"device": GPUS[0]["uuid"], "users": "untrusted", "mig": mig}]}
 
     applied(cards)
 

@@ -312,7 +312,7 @@ def test_manual_changes_are_fixed_or_reported(applied: Callable[..., Any], targe
     result = applied()
     for target in targets:
         assert result.hosts[target.host.name]["stats"]["changed"] == 2, "users, and a directory"
-        assert result.findings(target.host.name)["samba.strangers"] == "warn"
+        assert result.findings(target.host.name)["samba.unmanaged"] == "warn"
         assert "[U " in target.must("pdbedit -L -w -u bob")
         assert target.must("stat -c %a /srv/data").strip() == "2775"
         target.must("pdbedit -x -u eve")

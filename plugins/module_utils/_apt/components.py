@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import Entry, render
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 
 # For `apt-get indextargets --format`, one line for each component of each suite.
 FORMAT = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)|$(SOURCESENTRY)"
@@ -33,12 +34,12 @@ class Target(t.NamedTuple):
 def parse_targets(text: str) -> list[Target]:
     """Parse the output of COMMAND. apt prints a field as in the format if it has no value for it."""
     targets = []
-    for line in text.splitlines():
-        fields = ["" if field.startswith("$(") else field for field in line.split("|")]
-        if len(fields) == len(Target._fields):
-            target = Target._make(fields)
-            # A source entry is named by its file and its number there.
-            targets.append(target._replace(path=target.path.rpartition(":")[0]))
+    for _form, match in lines.parse(
+        "apt-get indextargets", text, {"target": r"\|".join(["([^|]*)"] * len(Target._fields))}
+    ):
+        target = Target._make("" if field.startswith("$(") else field for field in match.groups())
+        # A source entry is named by its file and its number there.
+        targets.append(target._replace(path=target.path.rpartition(":")[0]))
     return targets
 
 

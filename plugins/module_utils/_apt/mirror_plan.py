@@ -14,7 +14,7 @@ import re
 import tempfile
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request, pip_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors as apt_mirrors
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
@@ -37,7 +37,6 @@ LISTS = "/var/lib/apt/lists"
 MIRROR_LISTS = "/etc/apt/mirrors"
 APT_OPTIONS = "/etc/apt/apt.conf.d/80rigwright-mirrors"
 CLOUD_INIT = "/etc/cloud/cloud.cfg.d"
-PIP_CONF = "/etc/pip.conf"
 # timeout(1): the command was ended.
 TIMED_OUT = 124
 APT_HELPER = "/usr/lib/apt/apt-helper"
@@ -107,16 +106,18 @@ class Planner:
             text = f"{error}, so its suites and keys are unknown"
             self.plan.requirements.append(problem("mirrors_apt_urls", text, "give the host its own sources back first"))
         except Refused as error:
-            text = f"is not UTF-8 text: {error.reason}"
-            self.plan.requirements.append(problem(error.path, text, "correct it, or move it away"))
+            self.plan.requirements.append(problem(error.path, error.reason, "correct it, or move it away"))
         return self.plan
 
     def _plan_files(self) -> None:
         if self.services.apt_urls:
             self._plan_apt()
         if self.services.pip_url:
-            text = apt_mirrors.set_ini_option(read(PIP_CONF) or "", "global", "index-url", self.services.pip_url)
-            self.plan.add(PIP_CONF, text)
+            try:
+                text = pip_conf.set_index(read(pip_conf.PATH) or "", self.services.pip_url)
+            except pip_conf.Unreadable as error:
+                raise Refused(pip_conf.PATH, str(error)) from error
+            self.plan.add(pip_conf.PATH, text)
             self.plan.files[-1]["merged"] = True
         files, directories = mirror_request.files(self.services)
         self.plan.files += files
@@ -232,7 +233,7 @@ def read(path: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        raise Refused(path, error.reason) from error
+        raise Refused(path, f"is not UTF-8 text: {error.reason}") from error
 
 
 def is_source(path: str) -> bool:

@@ -162,35 +162,3 @@ def from_json(text: str) -> Choice | None:
         )
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def set_ini_option(text: str, section: str, option: str, value: str) -> str:
-    """Return an INI text in which one option has a value; every other line stays, comments included."""
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    wanted = f"{option} = {value}\n"
-    result: list[str] = []
-    current = None
-    dropping = placed = False
-    for line in lines:
-        header = re.match(r"^\[([^\]]+)\]", line)
-        # An indented line continues the value above it.
-        if dropping and line[0] in " \t" and line.strip():
-            continue
-        dropping = False
-        if header:
-            current = header[1].strip()
-            result.append(line)
-            if current == section and not placed:
-                result.append(wanted)
-                placed = True
-            continue
-        name = re.match(r"^([^#;\s=:][^=:]*?)\s*[=:]", line)
-        if current == section and name and name[1].replace("_", "-") == option:
-            dropping = True
-            continue
-        result.append(line)
-    if not placed:
-        result += ["\n"] * bool(result) + [f"[{section}]\n", wanted]
-    return "".join(result)

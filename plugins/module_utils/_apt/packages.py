@@ -13,6 +13,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import policy
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
+
 STATUS = "/var/lib/dpkg/status"
 EXTENDED_STATES = "/var/lib/apt/extended_states"
 
@@ -63,7 +66,8 @@ def missing_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Sequen
     """
     command = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *names]
     _status, output, _error = run(command)
-    installed = {line.split()[1] for line in output.splitlines() if line.startswith(("ii", "hi"))}
+    found = lines.parse("dpkg-query", output, {"package": r"(?P<state>[a-z][a-z])\S? *(?P<name>\S+)"})
+    installed = {match["name"] for _form, match in found if match["state"] in ("ii", "hi")}
     return [name for name in names if name not in installed]
 
 
@@ -83,8 +87,7 @@ def parse_automatic(text: str, native: str = "") -> frozenset[str]:
 
 def parse_policy(text: str) -> frozenset[str]:
     """Return the names that apt can install, from the output of `apt-cache policy`."""
-    blocks = re.findall(r"^(\S+):\n(?: .*\n)*?  Candidate: (?!\(none\))", text, re.MULTILINE)
-    return frozenset(name.partition(":")[0] for name in blocks)
+    return frozenset(name.partition(":")[0] for name, offer in policy.parse(text).items() if offer.candidate)
 
 
 def is_whole(name: str, packages: t.Mapping[str, Package]) -> bool:

@@ -54,6 +54,8 @@ class Distribution:
     components: tuple[str, ...]
     keyrings: tuple[str, ...]
     directories: tuple[str, ...]
+    # Those that the archive of this host has, where others are in an archive of their own; empty for all.
+    architectures: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -149,7 +151,7 @@ def _entry_of_stanza(lines: t.Sequence[str]) -> Entry | None:
         last = name.strip().lower()
         names[last] = name.strip()
         fields[last] = value.strip()
-    if fields.pop("enabled", "yes").lower() in ("no", "false", "without", "off", "disable"):
+    if fields.pop("enabled", "yes").lower() in ("0", "no", "false", "without", "off", "disable"):
         return None
     lists = [tuple(fields.pop(name.lower(), "").split()) for name in LIST_FIELDS]
     if not all(lists[:3]):
@@ -172,10 +174,15 @@ def render(entries: t.Iterable[Entry]) -> str:
 def is_archive(entry: Entry, path: str, distribution: Distribution, origins: t.Mapping[tuple[str, str], str]) -> bool:
     """Return True if an entry defines the distribution's own archive, and not a third party's with the same suite names.
 
+    Nor is it one for other architectures alone, which the archive of this host does not have.
+
     ``origins`` has what apt itself fetched and checked: (uri, suite) to the ``Origin`` of the Release file. If apt has no
     Release file, the key decides; an entry without a key counts only in the distribution's own files.
     """
     if not set(entry.suites) <= distribution.suites or not set(entry.components) <= set(distribution.components):
+        return False
+    architectures = set(entry.option("Architectures").split())
+    if architectures and distribution.architectures and not architectures & set(distribution.architectures):
         return False
     signed = {origins[uri, suite] for uri in entry.uris for suite in entry.suites if (uri, suite) in origins}
     if signed:

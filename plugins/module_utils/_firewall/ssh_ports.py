@@ -69,8 +69,8 @@ def _options(tree: Tree) -> list[tuple[str, str]]:
     for line in lines:
         # With a line that has something else, sshd does not start.
         with contextlib.suppress(ValueError, getopt.GetoptError):
-            words = [word for part in shlex.split(line) for word in part.split() if word[0] not in "/$"]
-            found += getopt.getopt(words, LETTERS)[0]
+            arguments = [word for part in shlex.split(line) for word in part.split() if word[0] not in "/$"]
+            found += getopt.getopt(arguments, LETTERS)[0]
     return found
 
 

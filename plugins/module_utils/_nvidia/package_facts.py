@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import policy
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
@@ -143,20 +145,14 @@ def parse_policy(text: str, sources: t.Mapping[str, str]) -> dict[str, list[Fact
 
     *origins* are values of *sources*. A version that only dpkg knows has none.
     """
-    offered: dict[str, list[Facts]] = {}
-    versions: list[Facts] = []
-    for line in text.splitlines():
-        if re.match(r"\S+:$", line):
-            versions = offered.setdefault(line[:-1], [])
-            continue
-        version = re.match(r" (?:\*\*\*|   ) (\S+) (-?\d+)$", line)
-        place = _PLACE.match(line)
-        if version:
-            versions.append({"version": version.group(1), "origins": []})
-        elif place and versions:
-            origin = sources.get(place.group(1), "other")
-            versions[-1]["origins"] = sorted({*versions[-1]["origins"], origin})
-    return {name: [row for row in rows if row["origins"]] for name, rows in offered.items()}
+    return {
+        name: [
+            {"version": version, "origins": sorted({sources.get(place, "other") for place in places})}
+            for version, places in offer.versions
+            if places
+        ]
+        for name, offer in policy.parse(text).items()
+    }
 
 
 def origin_of(version: str, offered: t.Sequence[Facts]) -> str:
@@ -223,10 +219,11 @@ def read_repositories(tree: Tree) -> list[Facts]:
         *(f"/etc/apt/sources.list.d/{name}" for name in tree.names("/etc/apt/sources.list.d")),
     ]
     for path in files:
-        for line in tree.text(path).splitlines():
-            address = re.search(r"\S*/compute/cuda/repos/([a-z0-9]+)/\S*", line)
-            if address and not line.lstrip().startswith("#") and path.endswith((".list", ".sources")):
-                found.append({"file": path, "url": address.group(0), "directory": address.group(1)})
+        entries = [block.entry for block in apt_sources.parse(path, tree.text(path)) if block.entry]
+        for url in [url for entry in entries for url in entry.uris if path.endswith((".list", ".sources"))]:
+            address = re.search(r"/compute/cuda/repos/([a-z0-9]+)(/|$)", url)
+            if address:
+                found.append({"file": path, "url": url, "directory": address.group(1)})
     return found
 
 

@@ -53,6 +53,7 @@ class Facts:
 
     ``mounts``: where a disk has to be mounted, by the share's path; ``mounted``: those of these where it is. ``modules``: the VFS
     modules that Samba has, None where it is not installed. ``unknown``: what testparm ignores. ``open_settings``: settings of open access.
+    ``given_up``: shares of the host's own smb.conf that the role's does not have.
     ``check``: nothing is done, and what an earlier role makes is not there; ``planned``: directories that one would make.
     """
 
@@ -66,6 +67,7 @@ class Facts:
     modules: t.Collection[str] | None = None
     unknown: t.Sequence[str] = ()
     open_settings: t.Sequence[str] = ()
+    given_up: t.Sequence[str] = ()
     refused: str = ""
     accounts: t.Mapping[str, users.Account] = dataclasses.field(default_factory=dict)
     record: t.Collection[str] = ()

@@ -252,6 +252,35 @@ def read_sections(text: str) -> dict[str, Section]:
     return found
 
 
+def given_up(text: str, wanted: t.Collection[str], packaged: str = "") -> list[str]:
+    """Return the shares of an smb.conf, and the files that it includes, which another one with *wanted* shares does not have.
+
+    :param packaged: Debian's smb.conf, whose own shares nobody has declared.
+    """
+    theirs, kept = _foreign_sections(packaged), {canonical(name) for name in wanted}
+    found = [
+        name
+        for name, lines in _foreign_sections(text).items()
+        if canonical(name) not in {"global", *kept} and lines != theirs.get(name)
+    ]
+    every = [line for lines in _foreign_sections(text).values() for line in lines]
+    return sorted(found) + [line for line in every if re.match(r"include\s*=", line, re.IGNORECASE)]
+
+
+def _foreign_sections(text: str) -> dict[str, list[str]]:
+    """Return the lines of each section of an smb.conf that a person wrote, by the name as it is there."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    # A line that ends with a backslash goes on in the next one.
+    for line in map(str.strip, re.sub(r"\\\n", " ", text).splitlines()):
+        header = re.match(r"\[([^]]*)\]", line)
+        if header:
+            lines = found.setdefault(header[1].strip(), [])
+        elif line and line[0] not in "#;":
+            lines.append(" ".join(line.split()))
+    return found
+
+
 def mounts_required(text: str) -> dict[str, str]:
     """Return where the shares of a smb.conf of the role need a disk to be mounted, by the path of the share."""
     found = {}

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.checks import MODE, PROTOCOLS, Facts, Params
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION
 
 
 def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
@@ -41,7 +42,7 @@ def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
             "mount the disk; `findmnt` and `dmesg` show where it is",
         ),
         finding(
-            "samba.strangers",
+            "samba.unmanaged",
             "warn" if unmanaged else "pass" if facts.accounts else "skip",
             f"Samba knows users who are not in samba_users: {'; '.join(unmanaged)}"
             if unmanaged
@@ -51,6 +52,14 @@ def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
             "add them to samba_users, or set `state: absent` there",
         ),
         _read_only_finding(params),
+        finding(
+            "samba.overridden",
+            "warn" if facts.given_up else "pass",
+            f"not in force since the role has replaced {CONFIGURATION}: {', '.join(facts.given_up)}"
+            if facts.given_up
+            else f"the {CONFIGURATION} of the host had no other shares",
+            "declare them in samba_shares, or leave them: samba_state: absent restores the file",
+        ),
     ]
     existing = {*facts.directories, *facts.planned}
     unmade = sorted(

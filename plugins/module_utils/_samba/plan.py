@@ -14,6 +14,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
     checks,
@@ -33,6 +34,8 @@ TESTPARM = "/usr/bin/testparm"
 SMBD = "/usr/sbin/smbd"
 PDBEDIT = "/usr/bin/pdbedit"
 MODULES = "/usr/lib/*/samba/vfs"
+# The smb.conf that the package installs.
+PACKAGED = "/usr/share/samba/smb.conf"
 
 
 class Planner:
@@ -133,10 +136,22 @@ class Planner:
             accounts=self._accounts(),
             record=self._record(users.RECORD) or (),
             connected=self.host.connected(self.params["port"]),
+            given_up=self._given_up(),
             check=self.module.check_mode,
             planned=[*(self.planned.get("directories") or []), *self.coming],
             **tried,
         )
+
+    def _given_up(self) -> list[str]:
+        """Return the shares of the smb.conf that the role replaces, or has replaced."""
+        record = Store("samba", ROOT.rstrip("/") + STORE).load().get(config.CONFIGURATION)
+        text = (
+            (record.original.content or b"").decode("utf-8", "replace")
+            if record
+            else self.host.text(config.CONFIGURATION)
+        )
+        names = [share["name"] for share in self.params["shares"]]
+        return config.given_up(text, names, self.host.text(PACKAGED)) if self.params["state"] == "present" else []
 
     def _try(self, text: str) -> dict[str, t.Any]:
         """Return what testparm reports about the configuration."""

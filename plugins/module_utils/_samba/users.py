@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import EMPTY, NT_HASH, nt_hash
@@ -22,6 +23,11 @@ RECORD = "/var/lib/rigwright_samba/users.json"
 # pdbedit reads a line of 255 bytes at most, and cuts a longer one.
 LONGEST = 254
 DISABLED = "D"
+_FORMS = {
+    "account": r"(?P<name>[^:]+):(?P<uid>\d+):[^:]*:(?P<hash>[^:]*):(?P<flags>[^:]*)(:.*)?",
+    # What Samba says of its own configuration and modules.
+    "remark": r"(Unknown|Ignoring|Forcing|Registered|Initiali[sz]ing|Processing|No builtin|lp_load|load_module)\b.*",
+}
 
 User = t.Mapping[str, t.Any]
 
@@ -61,12 +67,13 @@ class Plan:
 def parse_accounts(text: str) -> dict[str, Account]:
     """Return the accounts of ``pdbedit -L -w``: lines of smbpasswd(5), whose last-but-one fields are the NT hash and the flags."""
     found = {}
-    for line in text.splitlines():
-        fields = line.split(":")
-        if len(fields) >= 5 and fields[1].isdecimal():
-            uid = int(fields[1])
+    for form, match in lines.parse("pdbedit", text, _FORMS):
+        if form == "account":
+            uid = int(match["uid"])
             # Of a user who is gone the id is the greatest there is.
-            found[fields[0]] = Account(fields[3].upper(), DISABLED not in fields[4], -1 if uid == 0xFFFFFFFF else uid)
+            found[match["name"]] = Account(
+                match["hash"].upper(), DISABLED not in match["flags"], -1 if uid == 0xFFFFFFFF else uid
+            )
     return found
 
 

@@ -209,13 +209,13 @@ def reroot(text: str, root: str) -> str:
 def conditions(match: str) -> list[tuple[str, list[str]]]:
     """Return the criteria of a Match line and the patterns of each; ``all`` and other words that take no patterns have none."""
     found: list[tuple[str, list[str]]] = []
-    words = iter(split_values(match))
-    for word in words:
+    parts = iter(split_values(match))
+    for word in parts:
         name, _equals, value = word.partition("=")
         if name.lower() in ("all", "canonical", "final", "invalid-user"):
             found.append((name.lower(), []))
         else:
-            value = next((each for each in itertools.chain((value,), words) if each not in ("", "=")), "")
+            value = next((each for each in itertools.chain((value,), parts) if each not in ("", "=")), "")
             found.append((name.lower(), value.lstrip("=").split(",")))
     return found
 

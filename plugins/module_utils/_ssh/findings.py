@@ -12,6 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Override
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import (
     DROP_IN,
+    JAIL,
     Decision,
     Facts,
     Ports,
@@ -30,6 +31,7 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
         _key_finding(facts),
         _access_finding(params, facts, decision),
         _overridden_finding(facts),
+        *([_jail_finding(facts)] if params["fail2ban"] else []),
     ]
     if params["proof"] != "all":
         return found
@@ -130,6 +132,17 @@ def _access_finding(params: Params, facts: Facts, decision: Decision) -> Finding
         if lost
         else "all users who could log in still can",
         "if they should, add their keys to ssh_authorized_keys, or add them to a group of ssh_allow_groups",
+    )
+
+
+def _jail_finding(facts: Facts) -> Finding:
+    return finding(
+        "ssh.jail_overridden",
+        "warn" if facts.jail_overridden else "pass",
+        f"not in force for sshd because of {JAIL}: {'; '.join(facts.jail_overridden)}"
+        if facts.jail_overridden
+        else f"{JAIL} overrides no other file of fail2ban",
+        "set the same by ssh_fail2ban_ignoreip, ssh_fail2ban_bantime, ssh_fail2ban_findtime or ssh_fail2ban_maxretry, or remove it there",
     )
 
 

@@ -32,6 +32,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request
 KEYS_FILE = ".ssh/authorized_keys"
 KEYS_DIRECTORY = "/etc/ssh/authorized_keys.d"
 UNIT_FILES = "/etc/systemd/system"
+JAIL = "/etc/fail2ban/jail.d/rigwright.local"
 
 # All addresses as sshd writes them, by its AddressFamily.
 EVERYWHERE = {"any": ("0.0.0.0", "::"), "inet": ("0.0.0.0",), "inet6": ("::",)}  # noqa: S104 - to recognise, not to bind
@@ -60,7 +61,7 @@ class Facts:
     ``connection``: Ansible's ssh connection, None when Ansible uses another one. ``banners``: the answer of each wanted port that was
     probed, empty for none. ``foreign``: listeners of a sshd outside of the units. ``key_files``: AuthorizedKeysFile in the host's own
     files. ``missing_addresses``: requested addresses that the host does not have. ``users_now``: users who can log in before the change.
-    ``overridden``: lines of other drop-ins that have no effect because of the role's own.
+    ``overridden``: lines of other drop-ins that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
     """
 
     service: Service
@@ -81,6 +82,7 @@ class Facts:
     banners: t.Mapping[int, str] = dataclasses.field(default_factory=dict)
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
     overridden: t.Sequence[Line] = ()
+    jail_overridden: t.Sequence[str] = ()
 
     @property
     def peer(self) -> str:

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, findings, match, plan, trial
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import facts as host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
@@ -138,6 +139,9 @@ class Planner:
             key_files=trial.key_files_of(trial.Files({}).lines),
             banners=self._banners(service, peer, local_address(config)),
             foreign=host_facts.foreign_listeners(listeners, service.pid),
+            jail_overridden=fail2ban.overridden(Tree(), "sshd", plan.JAIL, self.params)
+            if self.params["fail2ban"]
+            else [],
             missing_addresses=[name for name in self.params["listen_addresses"] if not host_facts.can_listen(name)],
         )
 

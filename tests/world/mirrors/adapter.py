@@ -9,25 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors, packages, sources
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import packages, pip_conf, sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_facts
 
-try:
-    from ansible_collections.rigwright.workstation.plugins.module_utils._core.ini import Unreadable
-except ImportError:
-
-    class Unreadable(Exception):  # type: ignore[no-redef]
-        """The code before the repair refused nothing."""
-
-
-REFUSALS = (Unreadable, sources.NoArchive)
+REFUSALS = (pip_conf.Unreadable, sources.NoArchive)
 UBUNTU = {
     "id": "ubuntu",
     "pockets": ("updates", "proposed", "backports", "security"),
     "components": ("main", "restricted", "universe", "multiverse"),
     "keyrings": ("ubuntu-archive-keyring.gpg",),
     "directories": ("ubuntu", "ubuntu-ports"),
+    "architectures": ("amd64", "i386"),
 }
 DEBIAN = {
     "id": "debian",
@@ -60,7 +53,7 @@ def sources_after(files: Mapping[str, str], codename: str, mirror: str) -> list[
 def index_after(text: str, url: str, command: str = "global") -> dict[str, str]:
     """Return the options that pip has for a command, once the role has set its index (pip's Configuration)."""
     parser = configparser.RawConfigParser()
-    parser.read_string(mirrors.set_ini_option(text, "global", "index-url", url))
+    parser.read_string(pip_conf.set_index(text, url))
     sections = [name for name in ("global", command) if parser.has_section(name)]
     found = {name: value for section in sections for name, value in parser.items(section)}
     return {name.replace("_", "-"): " ".join(value.split()) for name, value in found.items()}

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 ALL = "all"
-ONE, TEAM, STRANGERS = "one", "team", "strangers"
+ONE, TEAM, UNTRUSTED = "one", "team", "untrusted"
 SMALL, SATURATING, MIXED = "small", "saturating", "mixed"
 MIG, MPS, TIME_SLICING, EXCLUSIVE = "mig", "mps", "time_slicing", "exclusive"
 # MPS before Volta has no limits and no address spaces of its own (NVIDIA, Multi-Process Service, "Volta MPS").
@@ -128,14 +128,14 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
     """Return the problems of the choice for the users of the card, each with an alternative; none if `users` and `jobs` are unknown."""
     mode, users, jobs = mode_of(entry), entry.get("users"), entry.get("jobs")
     found = []
-    if users == STRANGERS and mode == MPS:
+    if users == UNTRUSTED and mode == MPS:
         found.append(
             (
                 "MPS does not isolate users: a fault of one ends the jobs of all on the card, and memory limits are soft",
-                _for_strangers(gpu),
+                _for_untrusted(gpu),
             )
         )
-    if users == STRANGERS and mode == TIME_SLICING:
+    if users == UNTRUSTED and mode == TIME_SLICING:
         fitting = (
             "divide it with `mig`"
             if gpu.has_mig
@@ -165,7 +165,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
         )
     if mode == MPS and not _has_mps(gpu):
         found.append(("MPS before Volta has neither limits nor protection of memory", "leave `mps` out for this card"))
-    if mode == MPS and users == STRANGERS and any(daemon.get("multiuser") for daemon in entry["mps"]):
+    if mode == MPS and users == UNTRUSTED and any(daemon.get("multiuser") for daemon in entry["mps"]):
         found.append(
             (
                 "`multiuser` puts all users into one server, which does not isolate them",
@@ -175,7 +175,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
     return found
 
 
-def _for_strangers(gpu: Gpu) -> str:
+def _for_untrusted(gpu: Gpu) -> str:
     return (
         "divide the card with `mig`"
         if gpu.has_mig

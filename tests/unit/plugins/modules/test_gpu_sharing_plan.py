@@ -184,7 +184,7 @@ def test_declaration_of_a_removed_card_is_removed(plan: Run, run_module: Run, ma
 
 
 def test_plan_has_findings_about_the_choice(plan: Run, machine: Machine) -> None:
-    found = plan({"device": "all", "users": "strangers"})
+    found = plan({"device": "all", "users": "untrusted"})
     assert [(row["id"], row["status"]) for row in found["findings"]] == [
         ("gpu_sharing.gpu0", "warn"),
         ("gpu_sharing.gpu1", "warn"),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import configparser
 import datetime
 from collections.abc import Callable
 
@@ -23,11 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirrors
     from_json,
     mirror_list,
     release_date,
-    set_ini_option,
     to_json,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 OLD = "Origin: Debian\nDate: Sat, 11 Jul 2026 10:16:37 UTC\n"
@@ -155,60 +151,3 @@ def test_a_damaged_memory_means_choosing_again(text: str) -> None:
 
 def test_apt_reads_the_order_from_priorities() -> None:
     assert mirror_list([A, B]) == f"{A}\tpriority:1\n{B}\tpriority:2\n"
-
-
-PIP = """\
-# Ask Ann before you touch this.
-[global]
-cert = /etc/ssl/lab.pem
-index_url = https://old.example/simple
-    https://continued.example/simple
-timeout: 60
-
-[install]
-index-url = https://for-install.example/simple
-"""
-
-
-def test_a_pip_conf_keeps_all_but_the_index() -> None:
-    assert (
-        set_ini_option(PIP, "global", "index-url", "https://m.example/simple")
-        == """\
-# Ask Ann before you touch this.
-[global]
-index-url = https://m.example/simple
-cert = /etc/ssl/lab.pem
-timeout: 60
-
-[install]
-index-url = https://for-install.example/simple
-"""
-    )
-
-
-def test_missing_pip_conf_is_created() -> None:
-    assert (
-        set_ini_option("", "global", "index-url", "https://m.example/simple")
-        == "[global]\nindex-url = https://m.example/simple\n"
-    )
-
-
-names = st.text("abcdefghij-", min_size=1, max_size=6)
-inis = st.dictionaries(
-    names | st.just("global"), st.dictionaries(names | st.just("index-url"), names, max_size=3), max_size=3
-)
-
-
-@given(inis)
-def test_setting_an_ini_option_keeps_all_other_lines(data: dict[str, dict[str, str]]) -> None:
-    text = "".join(
-        f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()) for name, keys in data.items()
-    )
-
-    after = set_ini_option(text, "global", "index-url", "new")
-
-    parser = configparser.RawConfigParser()
-    parser.read_string(after)
-    expected = {**data, "global": {**data.get("global", {}), "index-url": "new"}}
-    assert {name: dict(parser[name]) for name in parser.sections()} == expected
-    assert set_ini_option(after, "global", "index-url", "new") == after

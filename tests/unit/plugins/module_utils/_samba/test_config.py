@@ -169,3 +169,10 @@ def test_share_whose_user_has_number_0_is_open_access(name: str) -> None:
     assert config.open_doors({"data": {"force user": name}, "home": {"force user": "alice"}}, is_root) == [
         f"[data] force user = {name}"
     ]
+
+
+def test_shares_that_another_smb_conf_does_not_have() -> None:
+    packaged = "[homes]\n   browseable = no\n[printers]\n   path = /var/tmp\n"
+    text = "[global]\n include=/etc/samba/more.conf\n[homes]\n browseable =   no\n[printers]\n path = /srv\n[Media]\n[old sets]\n;[off]\n"
+    assert config.given_up(text, ["OldSets"], packaged) == ["Media", "printers", "include=/etc/samba/more.conf"]
+    assert config.given_up(packaged, [], packaged) == config.given_up("", []) == []

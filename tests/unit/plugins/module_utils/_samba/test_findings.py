@@ -27,15 +27,15 @@ def test_missing_disk_is_reported() -> None:
 def test_unmanaged_and_deleted_users_are_reported() -> None:
     status, evidence = by_id(
         accounts={"alice": Account("", True), "eve": Account("", True), "gone": Account("", True, -1)}
-    )["samba.strangers"]
+    )["samba.unmanaged"]
     assert status == "warn"
     assert "let in by somebody else: eve" in evidence and "no longer users of the host: gone" in evidence
-    assert by_id(accounts={"alice": Account("", True)})["samba.strangers"][0] == "pass"
+    assert by_id(accounts={"alice": Account("", True)})["samba.unmanaged"][0] == "pass"
 
 
 def test_findings_without_a_subject_are_skipped() -> None:
     assert by_id()["samba.disks"] == ("skip", "no share is on a disk of its own")
-    assert by_id(accounts={})["samba.strangers"] == ("skip", "Samba knows no user")
+    assert by_id(accounts={})["samba.unmanaged"] == ("skip", "Samba knows no user")
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,9 @@ def test_unplanned_path_is_reported_in_check_mode() -> None:
 def test_older_protocol_is_reported() -> None:
     found = findings.findings({**PARAMS, "min_protocol": "SMB2_10"}, FACTS)
     assert ("samba.protocol", "warn") in [(entry["id"], entry["status"]) for entry in found]
+
+
+def test_shares_of_the_replaced_file_are_named() -> None:
+    evidence = "not in force since the role has replaced /etc/samba/smb.conf: media, homes"
+    assert by_id(given_up=["media", "homes"])["samba.overridden"] == ("warn", evidence)
+    assert by_id()["samba.overridden"][0] == "pass"

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Record, State
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as samba_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import plan as planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
@@ -198,3 +200,17 @@ def test_check_mode_accepts_planned_disks_and_groups(plan: Run, host: Host) -> N
     problems = [row["problem"] for row in plan(shares=[share], planned=planned)["requirements"]]
     assert any("which is no directory" in problem for problem in problems)
     assert any("no-such-group" in problem for problem in problems)
+
+
+def test_shares_of_the_host_are_named_before_and_after(plan: Run, host: Host) -> None:
+    def named() -> str:
+        return next(each["evidence"] for each in plan()["findings"] if each["id"] == "samba.overridden")
+
+    path = host.write("/etc/samba/smb.conf", "[media]\n path = /srv\n[DATA]\n path = /old\n")
+    assert named().endswith("/etc/samba/smb.conf: media")
+    store = Store("samba", str(host.root) + STORE)
+    original = State("file", path.read_bytes(), 0o644)
+    store.keep_original("/etc/samba/smb.conf", original)
+    store.save({"/etc/samba/smb.conf": Record(original)}, "a transaction")
+    path.write_text("[data]\n")
+    assert named().endswith("/etc/samba/smb.conf: media")

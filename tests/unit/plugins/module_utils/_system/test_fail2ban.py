@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import is_idle, problems
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import (
+    is_idle,
+    overridden,
+    problems,
+)
 
 REQUEST: dict[str, Any] = {
     "fail2ban_bantime": "1h",
@@ -65,3 +71,40 @@ def test_all_is_refused_at_once() -> None:
 def test_fail2ban_is_idle_if_stopped_and_disabled(active: str, at_boot: str, idle: bool) -> None:
     text = f"Id=fail2ban.service\nNames=fail2ban.service\nActiveState={active}\nUnitFileState={at_boot}\n"
     assert is_idle(lambda _command, **_options: (0, text, "")) is idle
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({}, []),
+        (
+            {"jail.local": "[DEFAULT]\nignoreip = 127.0.0.1/8 10.77.8.0/24, 192.0.2.9\n"},
+            ["ignoreip = 10.77.8.0/24 (jail.local [DEFAULT])"],
+        ),
+        ({"jail.local": "[DEFAULT]\nignoreip = 10.0.0.1\n[sshd]\nignoreip = ::1\nbantime = 1h\n"}, []),
+        (
+            {"jail.d/a.conf": "[sshd]\nbantime = 1d\n", "jail.local": "[sshd]\nbantime = 2d\n"},
+            ["bantime = 2d (jail.local [sshd])"],
+        ),
+        ({"jail.d/defaults-debian.conf": "[sshd]\nmaxretry = 9\n", "jail.conf": "[DEFAULT]\nbantime = 10m\n"}, []),
+        ({"jail.d/rigwright.local": "[sshd]\nmaxretry = 9\n"}, []),
+        ({"jail.local": "[DEFAULT]\nfindtime = %(bantime)s\n[nginx]\nmaxretry = 9\n"}, []),
+        ({"jail.local": "[sshd]\n[sshd]\nenabled = true\nmaxretry = 3 ; few\n"}, ["maxretry = 3 (jail.local [sshd])"]),
+    ],
+)
+def test_what_a_jail_puts_out_of_force(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
+    for name, text in files.items():
+        path = tmp_path / "etc/fail2ban" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    own = "/etc/fail2ban/jail.d/rigwright.local"
+    named = overridden(Tree(str(tmp_path)), "sshd", own, {**REQUEST, "fail2ban_ignoreip": ["192.0.2.9"]})
+    assert [line.replace("/etc/fail2ban/", "") for line in named] == found
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "etc/fail2ban/jail.local"
+    path.parent.mkdir(parents=True)
+    path.write_text("enabled = true\n")
+    (text,) = overridden(Tree(str(tmp_path)), "sshd", "", REQUEST)
+    assert text.startswith("/etc/fail2ban/jail.local, which cannot be read: File contains no section headers")

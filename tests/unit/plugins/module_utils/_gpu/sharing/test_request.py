@@ -70,11 +70,11 @@ def test_contradicting_rows_are_refused(rows: list[dict[str, Any]], message: str
 
 # Ways of sharing that do not fit, with the better choice.
 UNFIT = [
-    (H200, {"users": "strangers"}, "divide it with `mig`"),
-    (GEFORCE, {"users": "strangers"}, "limit processors and memory of each user by control groups"),
-    (H200, {"users": "strangers", "mps": [LIMITED]}, "divide the card with `mig`"),
-    (GEFORCE, {"users": "strangers", "mps": [LIMITED]}, "share it by time slices"),
-    (H200, {"users": "strangers", "mps": [{**LIMITED, "multiuser": True}]}, "give each team a daemon of its own"),
+    (H200, {"users": "untrusted"}, "divide it with `mig`"),
+    (GEFORCE, {"users": "untrusted"}, "limit processors and memory of each user by control groups"),
+    (H200, {"users": "untrusted", "mps": [LIMITED]}, "divide the card with `mig`"),
+    (GEFORCE, {"users": "untrusted", "mps": [LIMITED]}, "share it by time slices"),
+    (H200, {"users": "untrusted", "mps": [{**LIMITED, "multiuser": True}]}, "give each team a daemon of its own"),
     (H200, {"users": "team", "jobs": "small"}, "give the team a daemon under `mps`"),
     (GEFORCE, {"users": "one", "jobs": "small"}, "give the team a daemon under `mps`"),
     (H200, {"users": "team", "jobs": "saturating"}, "queue them"),
@@ -87,7 +87,7 @@ UNFIT = [
     (PASCAL, {"users": "team", "mps": [LIMITED]}, "leave `mps` out for this card"),
 ]
 FIT = [
-    (H200, {"users": "strangers", "mig": {"mode": "enabled"}}),
+    (H200, {"users": "untrusted", "mig": {"mode": "enabled"}}),
     (H200, {"users": "team", "jobs": "small", "mps": [{"name": "a"}]}),
     (H200, {"users": "team", "jobs": "mixed", "mps": [LIMITED]}),
     (H200, {"users": "team", "jobs": "saturating", "compute_mode": "exclusive_process"}),
