@@ -316,7 +316,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
     except Unreadable:
         untouched = False
     if not untouched:
-        released = {"path": DAEMON_JSON, "content": dump(plan.options), "state": "released"}
+        released = {"path": DAEMON_JSON, "content": dump(plan.options), "state": "released", "merged": True}
         plan.files = [{**released, **protection(host, plan.options)}]
     plan.unhold = [name for name in memory.held if name in host.packages and host.packages[name].hold]
     leaving = {*memory.users} & {*(host.group or ())}

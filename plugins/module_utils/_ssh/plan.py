@@ -232,13 +232,14 @@ def listen_streams(params: Params, ports: Ports) -> list[str]:
     return sorted(endpoints(addresses, ports.open)) or [str(port) for port in ports.open]
 
 
-def files(params: Params, facts: Facts) -> list[dict[str, str]]:
+def files(params: Params, facts: Facts) -> list[dict[str, t.Any]]:
     """Return the files without a template: the keys, and the main file where it has to include the drop-ins first."""
     keys = [
         {"path": f"{KEYS_DIRECTORY}/{entry['user']}", "content": "".join(f"{key}\n" for key in entry["keys"])}
         for entry in params["authorized_keys"]
     ]
-    return [*keys, *([{"path": MAIN_CONFIG, "content": facts.main_config}] if facts.main_config_added else [])]
+    main: dict[str, t.Any] = {"path": MAIN_CONFIG, "content": facts.main_config, "merged": True}
+    return [*keys, *([main] if facts.main_config_added else [])]
 
 
 def directories(params: Params, service: Service) -> list[dict[str, str]]:

@@ -113,7 +113,7 @@ def test_files_are_keys_and_a_main_file_that_needs_the_include():
     params = request(authorized_keys=[{"user": "alice", "keys": ["ssh-ed25519 A", "ssh-ed25519 B"]}])
     key_file = {"path": "/etc/ssh/authorized_keys.d/alice", "content": "ssh-ed25519 A\nssh-ed25519 B\n"}
     assert files(params, FACTS) == [key_file]
-    main = {"path": "/etc/ssh/sshd_config", "content": "Include x\n"}
+    main = {"path": "/etc/ssh/sshd_config", "content": "Include x\n", "merged": True}
     assert files(params, facts(main_config="Include x\n", main_config_added=True)) == [key_file, main]
 
 
