@@ -206,14 +206,19 @@ gpus:
           compute_instances: [{slices: 3, start: 0, id: 0, uuid: MIG-d050f3f7-0a52-5d4e-acf6-15050d5d0bef}]
     slots: {description: A line for each instance and free slot; empty with MIG off., type: list, elements: str, sample: ["slot 0: free"]}
     changes: {description: "The changes, predicted in check mode.", type: list, elements: str, sample: ["create 3g.71gb at slot 4"]}
-    needs: {description: V(gpu_reset) if the change needs a reset that O(allow_reset) forbids., type: str, sample: none}
+    needs:
+      description: V(gpu_reset) if the change needs a reset that O(allow_reset) forbids, V(reboot) if the GPU cannot be reset.
+      type: str
+      sample: none
     skipped: {description: Whether the GPU was left as it is because processes block the change., type: bool, sample: false}
     uuid_changes:
       description: For each removed UUID, the UUID that replaces it, or null.
       type: dict
       sample: {MIG-e25441f7-14b7-5bd8-a1bb-1f052b7aae4d: MIG-831304f6-dec6-5d91-b14f-7404ebdb2bdc}
 needs:
-  description: V(gpu_reset) if a GPU was left as it is because it needs a reset, otherwise V(none).
+  description:
+    - V(gpu_reset) if a GPU was left as it is because it needs a reset, V(reboot) if its new mode waits for one, otherwise V(none).
+    - A GPU cannot be reset in most virtual machines, and with C(nvidia_drm) loaded. After the reboot the next run makes the layout.
   returned: success
   type: str
   sample: none

@@ -325,8 +325,11 @@ def listing(text: str) -> list[Any]:
 def smoke_gpus(cards: list[dict[str, Any]], listed: str) -> str:
     """Compare what the bus has with what nvidia-smi and a program of the host list: the status of the finding."""
     uuids, divided = smoke_facts.read_listing(listed)
-    count = len(pci.nvidia_devices(tree(*pci_files(cards)), pci.DISPLAY))
-    host = smoke_facts.Host(count, uuids, divided=divided)
+    files, bound = pci_files(cards)
+    bus = tree(files, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
+    count = len(pci.nvidia_devices(bus, pci.DISPLAY))
+    missing = smoke_facts.missing_of(bus, listed)
+    host = smoke_facts.Host(count, uuids, divided=divided, missing=missing)
     report = {"reason": "", "driver": "CUDA_SUCCESS", "gpus": [{"uuid": uuid} for uuid in uuids]}
     place = Place("environment", "world", "/usr/bin/python3")
     return findings.compare(host, [(place, report)], [], wanted=True)["status"]

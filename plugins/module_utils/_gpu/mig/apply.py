@@ -163,6 +163,10 @@ class Failed(Exception):
         }
 
 
+class ResetRefused(NvmlError):
+    """The GPU cannot be reset, as in a virtual machine, or with nvidia_drm loaded. A mode that was set before waits for a reboot."""
+
+
 class NotAsPlanned(Exception):
     """All calls succeeded, but the GPU differs from the request."""
 
@@ -170,12 +174,20 @@ class NotAsPlanned(Exception):
 def apply(device: Device, plan_: Plan, reset: t.Callable[[], None] | None = None) -> State:
     """Apply a plan as a transaction.
 
+    Where the GPU cannot be reset, the new mode stays pending: only a reboot enters it, and the next run makes the layout.
+
     :param reset: resets the GPU after a change of mode that needs it; only where the user allows it.
     :raises Failed: a step failed; the steps before it are reverted as far as possible.
     """
     done: list[str] = []
     try:
         return _carry_out(device, plan_, reset, done)
+    except ResetRefused as cause:
+        waiting = device.read()
+        if waiting.pending == plan_.mode:
+            return waiting
+        now, problem = _restore(device, plan_.state, reset)
+        raise Failed(plan_.state, now, cause, done, problem) from cause
     except (NvmlError, NotAsPlanned, Refusal, Busy) as cause:
         now, problem = _restore(device, plan_.state, reset)
         raise Failed(plan_.state, now, cause, done, problem) from cause

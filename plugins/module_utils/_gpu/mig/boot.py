@@ -57,7 +57,9 @@ def restore(params: dict[str, t.Any], root: str) -> None:
     for row in result["gpus"]:
         log(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
         if row["needs"] != "none":
-            raise Refusal(f"MIG is {row['mode']}, and a change needs {row['needs']}, which allow_reset does not allow")
+            raise Refusal(
+                f"MIG is {row['mode']}, and a change needs a {row['needs'].replace('_', ' ')}: see allow_reset"
+            )
 
 
 def main(root: str = "/") -> int:

@@ -23,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.app
     CardBusy,
     Failed,
     Plan,
+    ResetRefused,
     apply,
     described,
     instances,
@@ -57,6 +58,7 @@ if t.TYPE_CHECKING:
 NAME = "gpu_mig"
 # Seconds between two checks for processes.
 PAUSE = 2.0
+_NOT_FOUND = 127
 CDI_REFRESH = "nvidia-cdi-refresh.service"
 _UNIT_FILES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
@@ -110,7 +112,7 @@ def run_requests(
         if module.check_mode or entry.busy or not entry.plan.changed:
             continue
         try:
-            entry.plan, after = _carry_out(module, nvml, entry.plan, params["stop_services"])
+            entry.plan, after = _carry_out(module, nvml, entry.plan, params["stop_services"], tree)
         except (Failed, CardBusy, NvmlError, Refusal) as error:
             # Containers need the new instances of the GPUs before this one.
             _refresh_cdi(module, tree, params, rows[:number])
@@ -129,7 +131,7 @@ def run_requests(
         f"{entry.plan.state.label} ({entry.plan.state.uuid}) was left as it is: MIG {entry.plan.request.mode} needs a reset. "
         "Set allow_reset: gpu when no program uses it"
         for entry in judged
-        if entry.plan.needs != "none"
+        if entry.plan.needs == "gpu_reset"
     ]
     for text in [*requests.warnings, *due, *(_busy_message(entry, tree) for entry in judged if entry.busy)]:
         module.warn(text)
@@ -220,7 +222,9 @@ def _busy_message(entry: Judged, tree: Tree) -> str:
     return f"{entry.plan.state.label} ({entry.plan.state.uuid}) is busy: {entry.why}: {who}"
 
 
-def _carry_out(module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Sequence[str]) -> tuple[Plan, State]:
+def _carry_out(
+    module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Sequence[str], tree: Tree
+) -> tuple[Plan, State]:
     device = Device(nvml, plan_.state.uuid)
     # The first plan may be minutes old: processes may have started since.
     plan_ = plan(device.read(), plan_.request)
@@ -234,14 +238,33 @@ def _carry_out(module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Seque
             )
         except OSError as error:
             # A missing program is a failed step: the steps before it have to be reverted.
-            rc, out, err = 127, "", str(error)
+            rc, out, err = _NOT_FOUND, "", str(error)
         finally:
             nvml.__enter__()
         if rc:
-            raise NvmlError(CODES["RESET_REQUIRED"], f"nvidia-smi --gpu-reset ({(out + err).strip()})")
+            kind = NvmlError if rc == _NOT_FOUND else ResetRefused
+            refusals.append(f"nvidia-smi --gpu-reset ({(out + err).strip()})")
+            raise kind(CODES["RESET_REQUIRED"], refusals[-1])
 
+    refusals: list[str] = []
     with _stopped(module, services if plan_.resets else []):
-        return plan_, apply(device, plan_, reset if plan_.request.allow_reset else None)
+        after = apply(device, plan_, reset if plan_.request.allow_reset else None)
+    if plan_.mode and after.mode != plan_.mode:
+        module.warn(f"{after.label} ({after.uuid}): {refusals[-1]}: {_step_to_enter(plan_.mode, tree)}")
+        # What an earlier run has set waits already.
+        same = (after.mode, after.pending, after.layout) == (plan_.state.mode, plan_.state.pending, plan_.state.layout)
+        plan_ = dataclasses.replace(Plan(plan_.state, plan_.request) if same else plan_, needs="reboot")
+    return plan_, after
+
+
+def _step_to_enter(mode: str, tree: Tree) -> str:
+    """Return how a GPU that cannot be reset enters its pending mode."""
+    loaded = (
+        " nvidia_drm is loaded, which alone prevents a reset: `rmmod nvidia_drm` and another run do without a reboot."
+        if tree.exists("/sys/module/nvidia_drm")
+        else ""
+    )
+    return f"MIG {mode} waits for a reboot, after which the boot's service or the next run makes the layout.{loaded}"
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.process import ANSWER_S, execute
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
 
@@ -25,6 +26,8 @@ class Host:
     words: str = ""  # kept: what programs said
     # Some GPU is divided: CUDA gives a program one part of it.
     divided: bool = False
+    # GPUs that the driver has taken, and that nvidia-smi does not list.
+    missing: int = 0
 
     @property
     def has_gpu(self) -> bool:
@@ -57,4 +60,13 @@ def read_host() -> Host:
     if outcome.status != 0:
         return Host(devices, words=" ".join(f"{outcome.stdout} {outcome.stderr}".split()))
     listed, divided = read_listing(outcome.stdout)
-    return Host(devices, listed, divided=divided)
+    missing = missing_of(Tree(ROOT), outcome.stdout)
+    words = " ".join(outcome.stdout.split()) if missing else ""
+    return Host(devices, listed, words, divided, missing)
+
+
+def missing_of(tree: Tree, text: str) -> int:
+    """Return how many GPUs the driver has taken that `nvidia-smi -L` does not list. In a container the bus has those of others."""
+    taken = [address for address in pci.nvidia_devices(tree, pci.DISPLAY) if pci.driver_of(tree, address) == "nvidia"]
+    listed = sum(line.startswith("GPU ") and "UUID:" in line for line in text.splitlines())
+    return max(len(taken) - listed, 0) if processes.sees_all(tree) else 0

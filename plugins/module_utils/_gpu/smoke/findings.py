@@ -88,7 +88,7 @@ _DRIVER_EVERYWHERE = {
 }
 # By a part of PyTorch's error when the training fails.
 _TRAINING = {
-    "no kernel image": "take a newer PyTorch: this one was not built for this GPU",
+    "no kernel image": "take a newer PyTorch: this one was not built for this GPU. For a GPU older than Turing, take wheels for CUDA 12.6 (cu126)",
     "cudnn": "install this PyTorch again: its cuDNN does not match it",
     "": "read `journalctl --dmesg --grep NVRM`, and run the program by hand (docs/smoke_test.md)",
 }
@@ -190,6 +190,12 @@ def compare(
     if not host.listed:
         evidence = f"NVIDIA GPUs on the PCI bus: {host.devices}, and nvidia-smi lists none. {host.words}".strip()
         return problems.finding(name, "fail", evidence, "apply the role nvidia_driver, or reboot")
+    if host.missing:
+        evidence = (
+            f"nvidia-smi does not list {host.missing} of the GPUs that the driver has taken. {host.words}".strip()
+        )
+        check = "read `journalctl --dmesg --grep NVRM`, and the findings of gpu_health"
+        return problems.finding(name, "fail", evidence, check)
     compared = [(place, report) for place, report in reports if "gpus" in report and place.device != CPU]
     different = [(place, report) for place, report in compared if not _same(host, place, report, gpu_options)]
     if not compared:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -53,11 +54,47 @@ def feed(pipe: t.IO[bytes], text: str) -> None:
         pipe.close()
 
 
+def adopt_orphans() -> None:
+    """Make this process the parent of what its children leave behind, so that it can end them (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def children() -> set[int]:
+    """Return the children of this process."""
+    found = set()
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        # The name of a program may have blanks and brackets: the fields begin after the last bracket.
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.add(int(name))
+    return found
+
+
+def end_orphans(others: t.Container[int]) -> None:
+    """Kill the children of this process, and what they leave behind in turn.
+
+    :param others: the children that it had before.
+    """
+    limit = time.monotonic() + GRACE_S
+    while time.monotonic() < limit:
+        orphans = [pid for pid in children() if pid not in others]
+        if not orphans:
+            return
+        for pid in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
 def execute(command: t.Sequence[str], seconds: float, text: str = "", **options: t.Any) -> Outcome:
     """Run a program to its end, or kill it and its children at the limit.
 
     :raises OSError: it cannot be started.
     """
+    adopt_orphans()
+    others = children()
     # run_command has no time limit, and kills no children.
     process = programs.start(
         command,
@@ -86,6 +123,8 @@ def execute(command: t.Sequence[str], seconds: float, text: str = "", **options:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        # A session of its own keeps a child out of the process group.
+        end_orphans(others)
     for thread in threads:
         thread.join(ANSWER_S)
     stdout, stderr = (bytes(output).decode(errors="replace") for output in kept)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pwd
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -20,6 +21,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.r
     duplicates,
     places,
 )
+
+# What a program of another user may have of root's environment: where programs and the GPU's libraries are. The rest may be secret.
+_PUBLIC = re.compile(r"PATH|LD_LIBRARY_PATH|LANG|LANGUAGE|LC_\w+|TZ|(CUDA|NVIDIA|NCCL|CUDNN)_\w+|OMP_NUM_THREADS")
 
 
 class Trainer:
@@ -42,7 +46,10 @@ class Trainer:
         """Run the program with an interpreter of the host, as the user of the request."""
         user = self.user
         variables = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "CUDA_CACHE_DISABLE": "1"}
-        options: dict[str, t.Any] = {"env": {**os.environ, **variables}}
+        given = (
+            os.environ if os.geteuid() else {name: os.environ[name] for name in os.environ if _PUBLIC.fullmatch(name)}
+        )
+        options: dict[str, t.Any] = {"env": {**given, **variables}}
         if os.geteuid() == 0:
             groups = os.getgrouplist(user.pw_name, user.pw_gid)
             options.update(user=user.pw_uid, group=user.pw_gid, extra_groups=groups)

@@ -359,14 +359,42 @@ def test_reset_without_nvidia_smi_is_reverted_and_reported(mig: Run, host: Host)
         assert result["restored"] and machine.state() == before
 
 
+def test_mode_that_waits_for_a_reboot_is_set_once(mig: Run, host: Host) -> None:
+    with fake(["A100 40GB"]) as machine:
+        host.refuses = "--gpu-reset"
+        host.touch("sys/module/nvidia_drm/refcnt")
+        params = {
+            "mode": "enabled",
+            "layout": [{"profile": "3g.20gb", "count": 2}],
+            "allow_reset": "gpu",
+            "persist": "none",
+        }
+        first, second = mig(**params), mig(**params)
+        assert (first["changed"], first["needs"], second["changed"], second["needs"]) == (
+            True,
+            "reboot",
+            False,
+            "reboot",
+        )
+        assert "rmmod nvidia_drm" in first["warnings"][0]
+        machine.reboot()
+        third = mig(**params)
+        assert (third["changed"], third["needs"], len(third["gpus"][0]["instances"])) == (True, "none", 2)
+        assert not mig(**params)["changed"]
+
+
 def test_services_start_again_when_the_reset_fails(mig: Run, host: Host) -> None:
     with fake(["A100 40GB"]) as machine:
         host.refuses = "--gpu-reset"
         result = mig(mode="enabled", allow_reset="gpu", stop_services=["nvidia-dcgm"])
-        assert (result["nvml_error"], result["restored"]) == ("RESET_REQUIRED", True)
-        assert "--gpu-reset failed" in result["msg"]
+        assert (result["needs"], result["gpus"][0]["mode"], result["gpus"][0]["pending"]) == (
+            "reboot",
+            "disabled",
+            "enabled",
+        )
+        assert "--gpu-reset failed" in result["warnings"][0]
         assert host.commands[-1] == "systemctl start nvidia-dcgm"
-        assert machine.state()["gpu.0.mig.pending"] == "0"
+        assert machine.state()["gpu.0.mig.pending"] == "1"
 
 
 def test_failure_has_both_states_and_earlier_gpus(mig: Run) -> None:
