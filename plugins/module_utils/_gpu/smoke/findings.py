@@ -88,7 +88,7 @@ _DRIVER_EVERYWHERE = {
 }
 # By a part of PyTorch's error when the training fails.
 _TRAINING = {
-    "no kernel image": "take a newer PyTorch: this one was not built for this GPU. For a GPU older than Turing, take wheels for CUDA 12.6 (cu126)",
+    "no kernel image": "take a newer PyTorch: this one was not built for this GPU. For one older than Turing take wheels of cu126",
     "cudnn": "install this PyTorch again: its cuDNN does not match it",
     "": "read `journalctl --dmesg --grep NVRM`, and run the program by hand (docs/smoke_test.md)",
 }
