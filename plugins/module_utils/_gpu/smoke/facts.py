@@ -61,8 +61,8 @@ def read_host() -> Host:
         return Host(devices, words=" ".join(f"{outcome.stdout} {outcome.stderr}".split()))
     listed, divided = read_listing(outcome.stdout)
     missing = missing_of(Tree(ROOT), outcome.stdout)
-    words = " ".join(outcome.stdout.split()) if missing else ""
-    return Host(devices, listed, words, divided, missing)
+    output = " ".join(outcome.stdout.split()) if missing else ""
+    return Host(devices, listed, output, divided, missing)
 
 
 def missing_of(tree: Tree, text: str) -> int:

@@ -27,7 +27,7 @@ def test_parts_of_a_divided_gpu_are_read():
 LISTED = f"GPU 0: NVIDIA H100 (UUID: {ONE})\n  MIG 1g.10gb     Device  0: (UUID: {PART})\n"
 
 
-def test_gpu_that_the_driver_has_and_nvidia_smi_does_not_list_is_missing():
+def test_gpu_of_the_driver_that_is_not_listed_is_missing():
     cards = [{"address": f"0000:0{number}:00.0", "device": "2331", "driver": "nvidia"} for number in (1, 2)]
     others = [
         {"address": "0000:03:00.0", "device": "2331", "driver": "vfio-pci"},
