@@ -1,0 +1,19 @@
+"""Ask gpu_fit for cards and models as people name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
+
+REFUSALS = (Refusal,)
+
+
+def card(name: str) -> dict[str, Any]:
+    found = cards.find(name)
+    return {"memory_gb": found.memory_gb, "bandwidth_gb_s": found.bandwidth_gb_s, "capability": found.capability}
+
+
+def parameters(config: dict[str, Any]) -> int:
+    return families.parameters(families.read(config))["total"]
