@@ -171,6 +171,12 @@ def lora(name: str, config: Case, batch: int, sequence: int, targets: str, check
     return {**case, "task": "lora", "lora_rank": 16, "lora_targets": targets}
 
 
+def recipe(name: str, config: Case, task: str, batch: int, sequence: int, dtype: str, targets: str, **more: Any) -> Case:
+    """Return a request that trains adapters as users of peft and of bitsandbytes do."""
+    case = train(name, config, batch, sequence, dtype, more.pop("optimizer", "adamw"), **more)
+    return {**case, "task": task, "lora_rank": 16, "lora_targets": targets}
+
+
 def infer(name: str, config: Case, batch: int, sequence: int, new_tokens: int = 0) -> Case:
     """Return a request for inference in bf16. *sequence* is the prompt; *new_tokens* need a KV cache."""
     case = {"name": name, "config": config, "task": "infer", "batch": batch, "sequence": sequence, "dtype": "bf16"}
@@ -222,10 +228,42 @@ CASES: list[Case] = [
 ]
 
 
-def divided() -> list[Case]:
-    """Return all configurations in the order of measurement, each with its `split`: a run that is cut off is a random sample."""
+# The options of common recipes, measured two days later. The same seed chooses those for tuning.
+RECIPES: list[Case] = [
+    recipe("llama-8b-qlora-peft", LLAMA_8B, "qlora", 2, 1024, "amp", "attention", checkpointing=True),
+    recipe("llama-8b-qlora-all-peft", LLAMA_8B, "qlora", 1, 2048, "amp", "all", checkpointing=True),
+    recipe("llama-8b-qlora-bf16", LLAMA_8B, "qlora", 4, 1024, "bf16", "all", checkpointing=True),
+    recipe("llama-3b-qlora-peft", LLAMA_3B, "qlora", 2, 1024, "amp", "all", checkpointing=False),
+    recipe("mistral-7b-qlora-peft", MISTRAL_7B, "qlora", 4, 512, "amp", "all", checkpointing=True),
+    recipe("llama-1b-qlora-bf16", LLAMA_1B, "qlora", 8, 512, "bf16", "attention", checkpointing=False),
+    recipe("llama-3b-lora-all", LLAMA_3B, "lora", 4, 512, "bf16", "all", checkpointing=False),
+    recipe("llama-1b-lora-amp", LLAMA_1B, "lora", 4, 1024, "amp", "all", checkpointing=True),
+    {**images("resnet50-amp-planar", "resnet50", "train", 256, "amp"), "channels_last": False},
+    {**images("resnet50-fp32-planar", "resnet50", "train", 64, "fp32"), "channels_last": False},
+    {**images("resnet152-amp-planar", "resnet152", "train", 128, "amp"), "channels_last": False},
+    {**images("vgg16-fp32-planar", "vgg16", "train", 64, "fp32"), "channels_last": False},
+    images("resnet101-amp-sgd", "resnet101", "train", 192, "amp"),
+    {**images("resnet50-amp-infer", "resnet50", "infer", 256, "amp"), "channels_last": False},
+    train("llama-1b-bf16-amp", LLAMA_1B, 2, 2048, "bf16_amp", "adamw"),
+    train("gpt2-medium-bf16-amp", GPT2_MEDIUM, 8, 1024, "bf16_amp", "adamw"),
+    train("llama-1b-chunked", LLAMA_1B, 4, 2048, "bf16", "adamw", loss="chunked"),
+    train("llama-3b-in-backward", LLAMA_3B, 2, 2048, "bf16", "adamw", optimizer_in_backward=True, checkpointing=True),
+    train("llama-3b-8bit", LLAMA_3B, 2, 2048, "bf16", "adamw_8bit", checkpointing=True),
+    train("gpt2-compiled", GPT2, 16, 1024, "amp", "adamw", compile=True),
+    train("llama-1b-compiled", LLAMA_1B, 4, 2048, "bf16", "adamw", compile=True),
+    train("llama-8b-large-batch", LLAMA_8B, 4, 4096, "bf16", "sgd_plain", checkpointing=True),
+    {**train("vit-large-amp", VIT_LARGE, 64, 0, "amp", "adamw"), "image": 224},
+    {**train("vit-amp-large-batch", VIT, 256, 0, "amp", "adamw"), "image": 224},
+    infer("llama-8b-long-prompt", LLAMA_8B, 1, 16384, 16),
+    infer("llama-3b-short-prompt", LLAMA_3B, 16, 256, 32),
+]
+SETS = {"first": CASES, "recipes": RECIPES}
+
+
+def divided(chosen: str = "first") -> list[Case]:
+    """Return a set of configurations in the order of measurement, each with its `split`: a run that is cut off is a random sample."""
     order = random.Random(SPLIT_SEED)  # noqa: S311 - a division, not a secret
-    cases = order.sample(CASES, len(CASES))
+    cases = order.sample(SETS[chosen], len(SETS[chosen]))
     tuning = {case["name"] for case in cases[:TUNING]}
     # The tuning configurations are spread over the run, too.
     order.shuffle(cases)

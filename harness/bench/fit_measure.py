@@ -154,7 +154,9 @@ def timed(device: Device, card: Card, step: Callable[[], Any], seconds: float) -
 
 def phases(device: Device, built: fit_models.Built) -> dict[str, int]:
     """Run one step; return the peak of each of its phases."""
-    found = {}
+    found: dict[str, int] = {}
+    if built.optimizer is None:
+        return found
     device.reset()
     loss = built.forward()
     found["forward"] = device.peak()
@@ -173,8 +175,9 @@ def phases(device: Device, built: fit_models.Built) -> dict[str, int]:
 def train_step(built: fit_models.Built) -> None:
     """Run one training step."""
     built.forward().backward()
-    built.optimizer.step()
-    built.optimizer.zero_grad(set_to_none=True)
+    if built.optimizer is not None:
+        built.optimizer.step()
+        built.optimizer.zero_grad(set_to_none=True)
 
 
 def measure(torch: Any, case: fit_cases.Case, options: dict[str, Any]) -> dict[str, Any]:
@@ -197,14 +200,14 @@ def measure(torch: Any, case: fit_cases.Case, options: dict[str, Any]) -> dict[s
         torch.cuda.empty_cache()
     device.reset()
     found["built_bytes"], found["build_s"] = device.allocated(), time.monotonic() - begun
-    if built.optimizer is not None:
+    if case["task"] != "infer":
         for _number in range(WARM_UP_STEPS):
             train_step(built)
         found["peak"] = device.peak()
         found["between_steps_bytes"] = device.allocated()
         found["phases"] = phases(device, built)
         found.update(timed(device, card, lambda: train_step(built), options["seconds"]))
-        peak = max(found["peak"], device.peak(), *found["phases"].values())
+        peak = max([found["peak"], device.peak(), *found["phases"].values()])
     elif built.decode is not None:
         built.decode()
         peak = device.peak()
@@ -347,6 +350,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure all configurations within the time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for fit.json")
+    parser.add_argument("--set", choices=tuple(fit_cases.SETS), default="first", help="configurations of fit_cases.py")
     parser.add_argument("--limit", type=float, default=480, help="seconds for everything")
     parser.add_argument("--seconds", type=float, default=MEASURED_S, help="seconds of timed steps for each")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -375,6 +379,7 @@ def main(arguments: list[str] | None = None) -> int:
         "card": facts,
         "method": options["method"],
         "versions": installed,
+        "set": chosen.set,
         "split": {"seed": fit_cases.SPLIT_SEED, "tuning": fit_cases.TUNING},
         "rates": None,
         "cases": [],
@@ -390,7 +395,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen.without_rates:
         result["rates"] = run_child(rates, {}, options, CASE_LIMIT_S)
         print("rates:", json.dumps(result["rates"]), flush=True)
-    for case in fit_cases.divided():
+    for case in fit_cases.divided(chosen.set):
         if chosen.only and case["name"] not in chosen.only:
             continue
         remaining = chosen.limit - (time.monotonic() - begun)

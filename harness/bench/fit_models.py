@@ -44,12 +44,15 @@ def has(name: str) -> bool:
 
 def build(torch: Any, case: Case, device: str) -> Built:
     """Build a configuration on a device."""
-    dtype = torch.bfloat16 if case["dtype"] == "bf16" else torch.float32
+    quantized = case["task"] == "qlora"
+    dtype = torch.bfloat16 if case["dtype"] in ("bf16", "bf16_amp") or quantized else torch.float32
     torch.manual_seed(6)
     with torch.device(device):
         built = make_model(torch, case, dtype)
+    if quantized:
+        quantize(torch, built, case, device)
     built.model.to(device)
-    if case["task"] == "lora":
+    if case["task"] in ("lora", "qlora"):
         add_adapters(torch, built, case)
     if case.get("checkpointing"):
         checkpoint(built)
@@ -59,7 +62,10 @@ def build(torch: Any, case: Case, device: str) -> Built:
     else:
         built.model.train()
         weights = [weight for weight in built.model.parameters() if weight.requires_grad]
-        built.optimizer = make_optimizer(torch, case["optimizer"], weights, device)
+        if case.get("optimizer_in_backward"):
+            step_in_backward(torch, case["optimizer"], weights, device)
+        else:
+            built.optimizer = make_optimizer(torch, case["optimizer"], weights, device)
         training(torch, built, case, inputs, targets, device)
     return built
 
@@ -99,9 +105,39 @@ def make_torchvision(torch: Any, case: Case, dtype: Any) -> Built:
         model, source = loads.resnet(torch, *RESNETS[name], 1000, False), "loads.py, as torchvision is missing"
     else:
         raise Skipped("torchvision is missing")
-    if not name.startswith("vit"):
+    if planes_last(case):
         model = model.to(memory_format=torch.channels_last)
     return Built(model.to(dtype), source)
+
+
+def planes_last(case: Case) -> bool:
+    """Return whether images are laid out with channels last."""
+    return bool(case.get("channels_last", not case["torchvision"].startswith("vit")))
+
+
+def quantize(torch: Any, built: Built, case: Case, device: str) -> None:
+    """Quantize linear layers to NF4 twice, and prepare the rest as peft does for autocast: in fp32."""
+    if not has("bitsandbytes"):
+        raise Skipped("bitsandbytes is missing")
+    layers: Any = importlib.import_module("bitsandbytes.nn")
+    for module in list(built.model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, torch.nn.Linear) and name != "lm_head":
+                small = layers.Linear4bit(
+                    child.in_features, child.out_features, False, torch.bfloat16, True, "nf4", device="meta"
+                )
+                small.weight = layers.Params4bit(
+                    child.weight.data.cpu(), requires_grad=False, quant_type="nf4", compress_statistics=True
+                )
+                small.weight = small.weight.to(device)
+                setattr(module, name, small)
+    built.model.requires_grad_(False)
+    if case["dtype"] == "amp":
+        for weight in built.model.parameters():
+            if weight.dtype == torch.bfloat16:
+                weight.data = weight.data.float()
+    torch.cuda.empty_cache()
+    built.source += ", bitsandbytes"
 
 
 def make_lstm(torch: Any, config: dict[str, int]) -> Any:
@@ -127,7 +163,11 @@ def add_adapters(torch: Any, built: Built, case: Case) -> None:
     if has("peft"):
         peft: Any = importlib.import_module("peft")
         config = peft.LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, task_type="CAUSAL_LM")
-        built.model = peft.get_peft_model(built.model, config)
+        built.model = peft.get_peft_model(built.model, config, autocast_adapter_dtype=case["dtype"] != "bf16" or case["task"] == "lora")
+        if case["task"] == "qlora" and case["dtype"] == "bf16":
+            for weight in built.model.parameters():
+                if weight.requires_grad:
+                    weight.data = weight.data.to(torch.bfloat16)
         built.source += f", peft {peft.__version__}"
     else:
         built.source += ", adapters of fit_models.py, as peft is missing"
@@ -171,7 +211,39 @@ def make_optimizer(torch: Any, name: str, weights: list[Any], device: str) -> An
         return torch.optim.AdamW(weights, lr=1e-4, foreach=True)
     if name == "adafactor":
         return torch.optim.Adafactor(weights, lr=1e-4)
+    if name == "adamw_8bit":
+        if not has("bitsandbytes"):
+            raise Skipped("bitsandbytes is missing")
+        optimizers: Any = importlib.import_module("bitsandbytes.optim")
+        return optimizers.AdamW8bit(weights, lr=1e-4)
+    if name == "sgd_plain":
+        return torch.optim.SGD(weights, lr=1e-3)
     return torch.optim.SGD(weights, lr=1e-3, momentum=0.9)
+
+
+def step_in_backward(torch: Any, name: str, weights: list[Any], device: str) -> None:
+    """Update each weight as soon as its gradient is there, and release the gradient."""
+    optimizers = {weight: make_optimizer(torch, name, [weight], device) for weight in weights}
+
+    def update(weight: Any) -> None:
+        optimizers[weight].step()
+        optimizers[weight].zero_grad(set_to_none=True)
+
+    for weight in weights:
+        weight.register_post_accumulate_grad_hook(update)
+
+
+def chunked_loss(torch: Any, built: Built, tokens: Any) -> Any:
+    """Return the loss of a language model, whose logits are calculated a chunk at a time in both passes."""
+    states = built.model.model(tokens, use_cache=False).last_hidden_state
+    head, checkpoint_of = built.model.lm_head, importlib.import_module("torch.utils.checkpoint").checkpoint
+
+    def part(chunk: Any, target: Any) -> Any:
+        return torch.nn.functional.cross_entropy(head(chunk).float(), target, reduction="sum")
+
+    flat, targets = states[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+    pairs = zip(flat.split(1024), targets.split(1024), strict=True)
+    return sum(checkpoint_of(part, chunk, target, use_reentrant=False) for chunk, target in pairs) / len(targets)
 
 
 def make_inputs(torch: Any, built: Built, case: Case, dtype: Any, device: str) -> tuple[Any, Any]:
@@ -182,7 +254,7 @@ def make_inputs(torch: Any, built: Built, case: Case, dtype: Any, device: str) -
         built.items, built.unit = batch, "images"
         side = case["image"]
         pixels = torch.randn(batch, 3, side, side, device=device, dtype=dtype)
-        if "torchvision" in case and not case["torchvision"].startswith("vit"):
+        if "torchvision" in case and planes_last(case):
             pixels = pixels.to(memory_format=torch.channels_last)
         return pixels, torch.randint(0, 1000, (batch,), device=device)
     built.items, built.unit = batch * case["sequence"], "tokens"
@@ -199,11 +271,15 @@ def training(torch: Any, built: Built, case: Case, inputs: Any, targets: Any, de
     entropy = torch.nn.functional.cross_entropy
     more = {} if case.get("config", {}).get("model_type") in ("vit", "bert") else {"use_cache": False}
 
+    model = torch.compile(built.model) if case.get("compile") else built.model
+
     def forward() -> Any:
-        with torch.autocast(device, torch.bfloat16, enabled=case["dtype"] == "amp"):
+        with torch.autocast(device, torch.bfloat16, enabled=case["dtype"] in ("amp", "bf16_amp")):
+            if case.get("loss") == "chunked":
+                return chunked_loss(torch, built, inputs)
             if hugging:
-                return built.model(inputs, labels=targets, **more).loss
-            return entropy(built.model(inputs).float(), targets.flatten())
+                return model(inputs, labels=targets, **more).loss
+            return entropy(model(inputs).float(), targets.flatten())
 
     built.forward = forward
 
@@ -214,7 +290,7 @@ def inference(torch: Any, built: Built, case: Case, inputs: Any, device: str) ->
     new_tokens = case.get("new_tokens", 0)
 
     def forward() -> Any:
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast(device, torch.bfloat16, enabled=case["dtype"] == "amp"):
             return built.model(inputs)
 
     def synchronize() -> float:
