@@ -171,7 +171,9 @@ def lora(name: str, config: Case, batch: int, sequence: int, targets: str, check
     return {**case, "task": "lora", "lora_rank": 16, "lora_targets": targets}
 
 
-def recipe(name: str, config: Case, task: str, batch: int, sequence: int, dtype: str, targets: str, **more: Any) -> Case:
+def recipe(
+    name: str, config: Case, task: str, batch: int, sequence: int, dtype: str, targets: str, **more: Any
+) -> Case:
     """Return a request that trains adapters as users of peft and of bitsandbytes do."""
     case = train(name, config, batch, sequence, dtype, more.pop("optimizer", "adamw"), **more)
     return {**case, "task": task, "lora_rank": 16, "lora_targets": targets}
@@ -246,7 +248,7 @@ RECIPES: list[Case] = [
     {**images("resnet50-amp-infer", "resnet50", "infer", 256, "amp"), "channels_last": False},
     train("llama-1b-bf16-amp", LLAMA_1B, 2, 2048, "bf16_amp", "adamw"),
     train("gpt2-medium-bf16-amp", GPT2_MEDIUM, 8, 1024, "bf16_amp", "adamw"),
-    train("llama-1b-chunked", LLAMA_1B, 4, 2048, "bf16", "adamw", loss="chunked"),
+    train("llama-1b-chunked", LLAMA_1B, 4, 2048, "bf16", "adamw", chunked_loss=True),
     train("llama-3b-in-backward", LLAMA_3B, 2, 2048, "bf16", "adamw", optimizer_in_backward=True, checkpointing=True),
     train("llama-3b-8bit", LLAMA_3B, 2, 2048, "bf16", "adamw_8bit", checkpointing=True),
     train("gpt2-compiled", GPT2, 16, 1024, "amp", "adamw", compile=True),

@@ -89,7 +89,9 @@ def rows(figures: dict[str, Any]) -> Iterator[Row]:
         # fit_models.py builds each ViT with the classes of ImageNet, which are no part of its configuration.
         shape = given.get("config") or {}
         labels = {"config": {**shape, "num_labels": nets.CLASSES}} if shape.get("model_type") == "vit" else {}
-        job = request.parse({**given, **labels})
+        # fit_models.py lays convolutional networks out so, but where a configuration says otherwise.
+        last = {"channels_last": True} if given.get("torchvision", "vit").startswith(("resnet", "vgg")) else {}
+        job = request.parse({**last, **given, **labels})
         yield Row(
             given["name"],
             given["split"],

@@ -34,7 +34,7 @@ if __package__ in (None, ""):
 from harness.bench import fit_cases, fit_models
 
 # A configuration that hangs must not take the time of the others.
-CASE_LIMIT_S = 60
+CASE_LIMIT_S = 120
 WARM_UP_STEPS = 3
 MEASURED_S = 2.0
 REPEATS = 2
@@ -326,7 +326,7 @@ def run_child(
 def versions() -> dict[str, str]:
     """Return the versions of what a result depends on. Importing here saves each child the time."""
     found = {"python": platform.python_version(), "kernel": platform.release()}
-    for name in ("torch", "torchvision", "transformers", "peft", "accelerate"):
+    for name in ("torch", "torchvision", "transformers", "peft", "accelerate", "bitsandbytes"):
         if fit_models.has(name):
             module: Any = importlib.import_module(name)
             found[name] = str(module.__version__)

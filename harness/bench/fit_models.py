@@ -163,7 +163,9 @@ def add_adapters(torch: Any, built: Built, case: Case) -> None:
     if has("peft"):
         peft: Any = importlib.import_module("peft")
         config = peft.LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, task_type="CAUSAL_LM")
-        built.model = peft.get_peft_model(built.model, config, autocast_adapter_dtype=case["dtype"] != "bf16" or case["task"] == "lora")
+        built.model = peft.get_peft_model(
+            built.model, config, autocast_adapter_dtype=case["dtype"] != "bf16" or case["task"] == "lora"
+        )
         if case["task"] == "qlora" and case["dtype"] == "bf16":
             for weight in built.model.parameters():
                 if weight.requires_grad:
@@ -275,7 +277,7 @@ def training(torch: Any, built: Built, case: Case, inputs: Any, targets: Any, de
 
     def forward() -> Any:
         with torch.autocast(device, torch.bfloat16, enabled=case["dtype"] in ("amp", "bf16_amp")):
-            if case.get("loss") == "chunked":
+            if case.get("chunked_loss"):
                 return chunked_loss(torch, built, inputs)
             if hugging:
                 return model(inputs, labels=targets, **more).loss

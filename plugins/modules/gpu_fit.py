@@ -39,7 +39,7 @@ options:
     description:
       - V(lora) and V(qlora) train adapters of a frozen model, with V(lora) in fp32.
       - With V(qlora) linear layers have four bits (NF4 with double quantization), and adapters are in bf16. A paged optimizer
-        is counted as if it stayed on the card.
+        is counted as if it stayed on the card, but in the lower end of the interval.
     type: str
     choices: [train, lora, qlora, infer]
     default: train
@@ -57,14 +57,16 @@ options:
     description: Tokens that an inference adds to the prompt, with a KV cache.
     type: int
   dtype:
-    description: V(amp) is autocast to bf16 with weights in fp32.
+    description:
+      - V(amp) is autocast to bf16 with weights in fp32, as C(bf16=True) of Trainer; V(bf16_amp) has weights in bf16 under autocast.
+      - With V(qlora), V(amp) is peft's C(prepare_model_for_kbit_training) - what has not four bits is in fp32.
     type: str
-    choices: [fp32, amp, bf16, fp16]
+    choices: [fp32, amp, bf16, fp16, bf16_amp]
     default: bf16
   optimizer:
     description: V(sgd) has momentum. V(adamw) is fused.
     type: str
-    choices: [sgd_plain, sgd, adamw, adamw_foreach, adamw_8bit, adafactor]
+    choices: [sgd_plain, sgd, adamw, adamw_foreach, paged_adamw, adamw_8bit, paged_adamw_8bit, adafactor]
     default: adamw
   checkpointing:
     description: Whether activations are calculated again in the backward pass, layer by layer.
@@ -79,6 +81,27 @@ options:
     type: str
     choices: [attention, all]
     default: attention
+  channels_last:
+    description: Whether a convolutional network has its memory format channels_last.
+    type: bool
+    default: false
+  chunked_loss:
+    description: Whether logits are calculated a part at a time, as fused losses (Liger, torchtune) do.
+    type: bool
+    default: false
+  optimizer_in_backward:
+    description: Whether each weight is updated in the backward pass, so that its gradient is released at once.
+    type: bool
+    default: false
+  compile:
+    description: Whether C(torch.compile) fuses kernels.
+    type: bool
+    default: false
+  offload:
+    description: What the memory of the host holds. V(optimizer) is the state of the optimizer and its step.
+    type: str
+    choices: [none, optimizer]
+    default: none
   gpus:
     description: Number of GPUs that share a job.
     type: int
@@ -194,6 +217,9 @@ cards:
     step_s:
       description: Seconds of a step, or of all new tokens.
       type: float
+    prompt_s:
+      description: Seconds of the prompt's own pass before the first new token; the rate leaves it out. Null without new tokens.
+      type: float
     joules:
       description: Energy of the same, of all GPUs.
       type: float
@@ -217,6 +243,7 @@ cards:
       rate_high: 2170.0
       unit: images/s
       step_s: 0.224
+      prompt_s: null
       joules: 72.9
       decides: bandwidth
       rates_from: sheet
@@ -245,6 +272,11 @@ def main() -> None:
             "checkpointing": {"type": "bool", "default": False},
             "lora_rank": {"type": "int", "default": 16},
             "lora_targets": {"type": "str", "choices": list(request.TARGETS), "default": "attention"},
+            "channels_last": {"type": "bool", "default": False},
+            "chunked_loss": {"type": "bool", "default": False},
+            "optimizer_in_backward": {"type": "bool", "default": False},
+            "compile": {"type": "bool", "default": False},
+            "offload": {"type": "str", "choices": list(request.OFFLOADS), "default": "none"},
             "gpus": {"type": "int", "default": 1},
             "sharing": {"type": "str", "choices": list(request.SHARING), "default": "none"},
             "cards": {"type": "list", "elements": "str", "default": []},

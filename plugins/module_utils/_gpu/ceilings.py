@@ -48,6 +48,7 @@ SMS: dict[str, Sm] = {
     "10.0": Sm(128, 128, 8192, False, _ADA),
     "10.3": Sm(128, None, 8192, False, _ADA),
     "12.0": Sm(128, 4, 1024, True, _ADA),
+    "12.1": Sm(128, 4, 1024, True, _ADA),
 }
 
 # Against fp16: A100, H100, Ada and Blackwell RTX whitepapers, tables of peak rates (dense).

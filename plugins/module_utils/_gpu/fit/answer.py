@@ -80,6 +80,13 @@ def on_card(request: Request, card: Card, need: Need, baseline: t.Any = None, av
     notes = []
     if request.dtype in ("bf16", "amp") and card.tflops("bf16") is None:
         notes.append(f"{card.name} has no units for bf16: use fp16. The speed is that of fp16")
+    prompt = speed.prompt_s(request, rates)
+    if prompt is not None:
+        notes.append(
+            f"on {card.name} the prompt's own pass takes {significant(prompt):g} s before the first new token, and is not in the speed"
+        )
+    if request.offload != "none":
+        notes.append("the speed does not include what the host needs for the optimizer, and the copies to and from it")
     if request.gpus > 1:
         notes.append("the speed does not include the time for messages between GPUs")
     return {
@@ -92,6 +99,7 @@ def on_card(request: Request, card: Card, need: Need, baseline: t.Any = None, av
         "rate_high": significant(fast.rate_high),
         "unit": f"{fast.unit}/s",
         "step_s": significant(fast.step_s),
+        "prompt_s": None if prompt is None else significant(prompt),
         "joules": None if fast.joules is None else significant(fast.joules),
         "decides": fast.decides,
         "rates_from": rates.basis,

@@ -11,6 +11,7 @@ B200, whose rows it has for half a card.
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
@@ -34,12 +35,15 @@ class Card(t.NamedTuple):
     power_w: int
     usable: float
     source: str
+    # What its tensor cores do of their architecture's rate: export rules limit some cards.
+    tensor_share: float = 1.0
 
     def tflops(self, dtype: str) -> float | None:
         """Return the dense peak rate of the data sheet."""
-        return ceilings.peak_tflops(
+        peak = ceilings.peak_tflops(
             self.capability, self.brand, self.multiprocessors, self.clock_mhz, dtype, f"NVIDIA {self.name}"
         )
+        return peak if peak is None or dtype == "fp32" else peak * self.tensor_share
 
     def is_called(self, name: str) -> bool:
         """Return whether NVML may call this card so: cards of one name differ in their memory."""
@@ -51,17 +55,36 @@ class Card(t.NamedTuple):
         return int(self.memory_gb * GIB * self.usable)
 
     def rates(self) -> Rates:
-        """Return what the card reaches, from its data sheet."""
-        plain = (self.tflops("fp32") or 0.0) * SHEET["matrix"]
-        half = (self.tflops("bf16") or self.tflops("fp16") or 0.0) * SHEET["matrix"] or plain
-        tf32 = (self.tflops("tf32") or 0.0) * SHEET["matrix"] or plain
-        return Rates(half, tf32, plain, self.bandwidth_gb_s * SHEET["copy"], "sheet")
+        """Return what the card reaches, from its data sheet and its power."""
+        peak = self.tflops("bf16") or self.tflops("fp16") or 0.0
+        matrix = SHEET["matrix"] * self.throttled(peak)
+        plain = (self.tflops("fp32") or 0.0) * SHEET["plain"]
+        return Rates(
+            peak * matrix or plain,
+            (self.tflops("tf32") or 0.0) * matrix or plain,
+            plain,
+            self.bandwidth_gb_s * SHEET["copy"],
+            "sheet",
+        )
+
+    def throttled(self, peak: float) -> float:
+        """Return the share of its clock that a card keeps in large products under its power limit.
+
+        An H100 reaches 709 TFLOPS at 700 W on random data (docs/measurements/gpu_fit_h100.json), and 0.9 of its sheet where nothing
+        limits it, so full rate needs 1.115 W for each TFLOPS in 4 nm. Older processes need more by what their maker says of them.
+        Between a fixed voltage (power as the clock) and one that follows the clock (as its cube), the power grows as the square.
+        """
+        wanted = _WATTS.get(self.capability, _WATTS["9.0"]) * peak
+        return min(1.0, (self.power_w / wanted) ** 0.5) if wanted else 1.0
 
 
+# Watts for each TFLOPS of dense fp16. TSMC: 7 to 5 nm -30 %, 16 to 7 nm -60 %, 16 to 10 nm -40 % (Samsung's 8 nm is of that generation),
+# 12 nm is 25 % below 16 nm.
+_WATTS = {"9.0": 1.115, "8.9": 1.115, "8.0": 1.59, "8.6": 2.39, "7.5": 2.99, "7.0": 2.99}
 _PASCAL, _VOLTA, _TURING = "Pascal data sheets", "Volta whitepaper", "Turing whitepaper"
 _AMPERE, _GA100, _ADA = "GA102 whitepaper", "A100 data sheet", "Ada whitepaper"
 _HOPPER, _BLACKWELL, _B200 = "H100 and H200 data sheets", "Blackwell RTX whitepaper", "B200 data sheet"
-_PRO = "data sheet of the card"
+_PRO, _LAPTOP = "data sheet of the card", "data sheet of the GPU for laptops, at its highest power"
 
 # Name, compute capability, brand of NVML, SMs, MHz, GB, GB/s, W, usable share of the memory, source (of NVIDIA).
 # fmt: off
@@ -101,6 +124,20 @@ CARDS: tuple[Card, ...] = (
     Card("RTX 4080", "8.9", "geforce_rtx", 76, 2505, 16, 717, 320, 0.98, _ADA),
     Card("RTX 4080 SUPER", "8.9", "geforce_rtx", 80, 2550, 16, 736, 320, 0.98, _ADA),
     Card("RTX 4090", "8.9", "geforce_rtx", 128, 2520, 24, 1008, 450, 0.98, _ADA),
+    Card("RTX 4090 D", "8.9", "geforce_rtx", 114, 2520, 24, 1008, 425, 0.98, _ADA),
+    Card("RTX 3060 Laptop", "8.6", "geforce_rtx", 30, 1425, 6, 336, 115, 0.98, _LAPTOP),
+    Card("RTX 3070 Laptop", "8.6", "geforce_rtx", 40, 1620, 8, 448, 125, 0.98, _LAPTOP),
+    Card("RTX 3070 Ti Laptop", "8.6", "geforce_rtx", 46, 1485, 8, 448, 125, 0.98, _LAPTOP),
+    Card("RTX 3080 Laptop", "8.6", "geforce_rtx", 48, 1710, 16, 448, 150, 0.98, _LAPTOP),
+    Card("RTX 3080 Ti Laptop", "8.6", "geforce_rtx", 58, 1590, 16, 512, 150, 0.98, _LAPTOP),
+    Card("RTX 4050 Laptop", "8.9", "geforce_rtx", 20, 2370, 6, 192, 115, 0.98, _LAPTOP),
+    Card("RTX 4060 Laptop", "8.9", "geforce_rtx", 24, 2370, 8, 256, 115, 0.98, _LAPTOP),
+    Card("RTX 4070 Laptop", "8.9", "geforce_rtx", 36, 2175, 8, 256, 115, 0.98, _LAPTOP),
+    Card("RTX 4080 Laptop", "8.9", "geforce_rtx", 58, 2280, 12, 432, 150, 0.98, _LAPTOP),
+    Card("RTX 4090 Laptop", "8.9", "geforce_rtx", 76, 2040, 16, 576, 150, 0.98, _LAPTOP),
+    Card("RTX 5070 Laptop", "12.0", "geforce_rtx", 36, 2347, 8, 384, 100, 0.98, _LAPTOP),
+    Card("RTX 5080 Laptop", "12.0", "geforce_rtx", 60, 2287, 16, 896, 150, 0.98, _LAPTOP),
+    Card("RTX 5090 Laptop", "12.0", "geforce_rtx", 82, 2160, 24, 896, 150, 0.98, _LAPTOP),
     Card("RTX 5050", "12.0", "geforce_rtx", 20, 2572, 8, 320, 130, 0.98, _BLACKWELL),
     Card("RTX 5060", "12.0", "geforce_rtx", 30, 2497, 8, 448, 145, 0.98, _BLACKWELL),
     Card("RTX 5060 Ti 8 GB", "12.0", "geforce_rtx", 36, 2572, 8, 448, 180, 0.98, _BLACKWELL),
@@ -143,6 +180,8 @@ CARDS: tuple[Card, ...] = (
     Card("T4", "7.5", "nvidia", 40, 1590, 16, 320, 70, 0.937, _PRO),
     Card("A2", "8.6", "nvidia", 10, 1770, 16, 200, 60, 0.937, _PRO),
     Card("A10 PCIe", "8.6", "nvidia", 72, 1695, 24, 600, 150, 0.937, _PRO),
+    # Its tensor cores accumulate at half rate: 70 TFLOPS in fp16 (Amazon, EC2 G5).
+    Card("A10G", "8.6", "geforce_rtx", 72, 1710, 24, 600, 300, 0.937, _PRO),
     # One of the four GPUs of a board, with a fourth of its 250 W.
     Card("A16 PCIe", "8.6", "nvidia", 10, 1755, 16, 200, 62, 0.937, _PRO),
     Card("A30 PCIe", "8.0", "nvidia", 56, 1440, 24, 933, 165, 0.98, _GA100),
@@ -151,15 +190,25 @@ CARDS: tuple[Card, ...] = (
     Card("A100 PCIe 80 GB", "8.0", "nvidia", 108, 1410, 80, 1935, 300, 0.98, _GA100),
     Card("A100 SXM4 40 GB", "8.0", "nvidia", 108, 1410, 40, 1555, 400, 0.98, _GA100),
     Card("A100 SXM4 80 GB", "8.0", "nvidia", 108, 1410, 80, 2039, 400, 0.98, _GA100),
+    Card("A800 SXM4 80 GB", "8.0", "nvidia", 108, 1410, 80, 2039, 400, 0.98, _GA100),
     Card("L4", "8.9", "nvidia", 58, 2040, 24, 300, 72, 0.937, _PRO),
     Card("L40", "8.9", "nvidia", 142, 2490, 48, 864, 300, 0.937, _PRO),
     Card("L40S", "8.9", "nvidia", 142, 2520, 48, 864, 350, 0.937, _PRO),
     Card("H100 PCIe 80 GB", "9.0", "nvidia", 114, 1620, 80, 2000, 350, 0.98, _HOPPER),
     Card("H100 SXM5 80 GB", "9.0", "nvidia", 132, 1830, 80, 3350, 700, 0.995, _HOPPER),
     Card("H100 NVL 94 GB", "9.0", "nvidia", 132, 1545, 94, 3900, 400, 0.98, _HOPPER),
+    Card("H800 SXM5 80 GB", "9.0", "nvidia", 132, 1830, 80, 3350, 700, 0.995, _HOPPER),
+    # 148 dense TFLOPS in bf16 of its data sheet.
+    Card("H20 96 GB", "9.0", "nvidia", 78, 1980, 96, 4000, 400, 0.995, _HOPPER, 0.234),
+    # The GPU of the superchip: the name that NVML has counts the memory of the processor.
+    Card("GH200 96 GB", "9.0", "nvidia", 132, 1830, 96, 4000, 700, 0.995, _HOPPER),
+    Card("GH200 144 GB", "9.0", "nvidia", 132, 1830, 144, 4900, 700, 0.98, _HOPPER),
     Card("H200 SXM 141 GB", "9.0", "nvidia", 132, 1830, 141, 4800, 700, 0.995, _HOPPER),
     Card("H200 NVL", "9.0", "nvidia", 132, 1545, 141, 4800, 600, 0.995, _HOPPER),
     Card("B200", "10.0", "nvidia", 148, 1850, 180, 8000, 1000, 0.98, _B200),
+    Card("B300", "10.3", "nvidia", 148, 1850, 288, 8000, 1400, 0.933, _B200),
+    # Its memory is that of the processor, which needs a part.
+    Card("GB10", "12.1", "nvidia", 48, 2418, 128, 273, 140, 0.93, _PRO),
 )
 # fmt: on
 
@@ -167,7 +216,7 @@ CARDS: tuple[Card, ...] = (
 def _plain(name: str) -> str:
     """Return a name as one compares it: NVML's and the table's differ in the maker and in spaces."""
     plain = name.lower()
-    for dropped in ("nvidia", "geforce", "tesla", "quadro", "generation", "edition", "workstation", "-", "_"):
+    for dropped in ("nvidia", "geforce", "tesla", "quadro", "generation", "edition", "workstation", "gpu", "-", "_"):
         plain = plain.replace(dropped, " ")
     return "".join(plain.split())
 
@@ -195,6 +244,12 @@ for _alias, _name in {
     "A100-SXM-40GB": "A100 SXM4 40 GB",
     "A100-SXM-80GB": "A100 SXM4 80 GB",
     "RTX PRO 6000 Blackwell Server Edition": "RTX PRO 6000 Blackwell Server",
+    "GH200 480GB": "GH200 96 GB",
+    "GH200": "GH200 96 GB",
+    "V100": "V100 SXM2 16 GB",
+    "V100 32GB": "V100 SXM2 32 GB",
+    "P100": "P100 PCIe 16 GB",
+    "DGX Spark": "GB10",
     "RTX 3050": "RTX 3050 8 GB",
     "RTX 3060": "RTX 3060 12 GB",
     "RTX 4060 Ti": "RTX 4060 Ti 8 GB",
@@ -203,12 +258,36 @@ for _alias, _name in {
     BY_NAME.setdefault(_plain(_alias), BY_NAME[_plain(_name)])
 
 
+# Words of a name that say how a card is built, and not which one it is.
+_BUILT = re.compile(r"pcie|sxm|nvl|\d+gb")
+_DROPPED = frozenset(
+    {"nvidia", "geforce", "rtx", "gtx", "tesla", "quadro", "gpu", "generation", "edition", "workstation", "hbm3"}
+)
+
+
+def _parts(name: str) -> frozenset[str]:
+    """Return the words that tell a card from others; `3090ti`, `A100-40G` and `sxm4` are written in several ways."""
+    text = re.sub(r"(\d+) *gi?b?\b", r" \1gb ", re.sub(r"[^a-z0-9]+", " ", name.lower()))
+    text = re.sub(r"(sxm)\d", r"\1", re.sub(r"(\d)(ti|super)\b", r"\1 \2", text))
+    return frozenset(text.split()) - _DROPPED
+
+
+def _resembling(name: str) -> list[Card]:
+    """Return the cards that have each word of a name, and no other word but of how they are built."""
+    wanted = _parts(name)
+    if not any(not _BUILT.fullmatch(part) for part in wanted):
+        return []
+    rows = [(card, _parts(card.name)) for card in CARDS]
+    return [card for card, parts in rows if wanted <= parts and all(_BUILT.fullmatch(part) for part in parts - wanted)]
+
+
 def find(name: str, variable: str = "cards") -> Card:
     """Return the card of a name, which *variable* has.
 
     :raises Refusal: the table has none.
     """
-    card = BY_NAME.get(_plain(name))
+    # Of one model, people mean the one with more power where they do not say it.
+    card = BY_NAME.get(_plain(name)) or max(_resembling(name), key=lambda each: each.power_w, default=None)
     if card is None:
         near = wording.nearest(_plain(name), [card.name for card in CARDS])
         raise Refusal(

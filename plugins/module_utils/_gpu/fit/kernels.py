@@ -5,7 +5,7 @@
 """The kernels of a layer besides its matrix products: how many there are, and the bytes that they read and write. Pure.
 
 They were counted in the code of transformers in eager mode, operation by operation. A product with a scalar of two bytes reads two
-and writes two for each element, a sum reads four and writes two. Nothing here was tuned.
+and writes two for each element, a sum reads four and writes two. Only the starts of adapters and of layers of four bits were tuned.
 """
 
 from __future__ import annotations
@@ -77,22 +77,26 @@ _COUNTED: dict[str, tuple[int, tuple[Traffic, Traffic, Traffic]]] = {
 }
 # Tokens are gathered for their experts, weighted, and added up: bytes for each element of the width and each expert of a token.
 _ROUTED = (28, 40)
-# An adapter of LoRA converts its input, scales its output, and adds it: kernels, and bytes of inputs and of outputs, in fp32.
-_ADAPTER_KERNELS = 6
+# An adapter of LoRA converts its input, scales its output, and adds it: kernels as the host sees them (tuned),
+# and bytes of inputs and of outputs, in fp32.
+ADAPTER_KERNELS = 16.4
+# A linear layer of four bits converts its scales and its weights; the host needs as long as for so many kernels (docs/gpu_fit.md).
+FOUR_BIT_KERNELS = 12.7
 # Embeddings, positions, a mask, the last norm, the head, and the choice of a token.
 _OUTSIDE = 20
 _ADAPTER = ((10, 28), (15, 42))
 
 
-def count(model: families.Model, adapters: int = 0) -> int:
+def count(model: families.Model, adapters: int = 0, four_bits: bool = False) -> float:
     """Return the kernels of a forward pass, with so many adapters in each layer."""
-    return model.layers * (_COUNTED[model.family][0] + _ADAPTER_KERNELS * adapters) + _OUTSIDE
+    linear = (7 if model.traits.gated else 6) * FOUR_BIT_KERNELS if four_bits else 0
+    return model.layers * (_COUNTED[model.traits.like][0] + ADAPTER_KERNELS * adapters + linear) + _OUTSIDE
 
 
 def sides(model: families.Model) -> float:
     """Return the elements that the linear layers of one layer read and write for a token in a forward pass."""
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    inner = (3 if model.traits.gated else 2) * (model.width + model.inner) * (model.active if model.experts > 1 else 1)
+    inner = (3 if model.traits.gated else 2) * (model.width + model.inner) * max(model.active, 1)
     return 2 * (model.width + queries) + 2 * (model.width + keys) + inner
 
 
@@ -101,8 +105,8 @@ def moved(model: families.Model, dtype: str, adapters: t.Sequence[tuple[int, int
 
     :param adapters: inputs and outputs of each linear layer with an adapter.
     """
-    mode = {"bf16": 0, "fp16": 0, "amp": 1, "fp32": 2}[dtype]
-    traffic = _COUNTED[model.family][1]
+    mode = {"bf16": 0, "fp16": 0, "bf16_amp": 0, "amp": 1, "fp32": 2}[dtype]
+    traffic = _COUNTED[model.traits.like][1]
     # Experts are not in autocast.
     inner = traffic[2 if mode == 1 and model.experts > 1 else mode]
     queries_and_keys = (model.heads + model.kv_heads) * model.head_dim

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, quantized
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import Saved
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import OPTIMIZERS, Request
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "workspace", "allocator", "context")
@@ -25,11 +26,13 @@ ALLOCATOR = (0.04, 0.21, 0.65)
 # A context of CUDA with the kernels of PyTorch: 0.75 GiB on an H100. Cards with fewer multiprocessors need less.
 CONTEXT_MIB = (350, 720, 820)
 WORKSPACE_MIB = 34
-# NF4 with double quantization: four bits, one byte for each 64 weights, and four bytes for each 256 of these bytes (QLoRA, section 3).
-QUANTIZED_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
+QUANTIZED_BYTES = quantized.NF4_TWICE
 # How far tensors may be from the formula, by what it is based on; each unknown field of a configuration adds a part.
 WIDTH = {"formula": 0.10, "table": 0.08, "traced": 0.15}
 UNKNOWN_FIELD = 0.15
+# Tokens of a part of a chunked loss, and bytes of a logit where a compiler fuses the loss (gpt2-compiled of docs/gpu_fit.md).
+CHUNK = 1024
+COMPILED_LOGIT = 6.8
 
 
 class Memory(t.NamedTuple):
@@ -84,6 +87,9 @@ def _enclose(request: Request, parts: dict[str, float], basis: str) -> Memory:
     # What is known exactly, weights and the state of optimizers, is as sure as the allocator's rounding.
     unsure = whole["activations"] + whole["workspace"]
     low = tensors - min(width, 0.9) * unsure - 0.01 * tensors + ALLOCATOR[0] * passing + CONTEXT_MIB[0] * MIB
+    if request.optimizer.startswith("paged_"):
+        # The driver moves the state to the host where memory is short.
+        low -= whole["optimizer"]
     high = tensors + width * unsure + 0.01 * tensors + ALLOCATOR[2] * passing + CONTEXT_MIB[2] * MIB
     return Memory(whole, sum(whole.values()), max(0, math.floor(low)), math.ceil(high), tensors)
 
@@ -99,9 +105,9 @@ def adapter_parameters(request: Request, model: families.Model) -> int:
     )
 
 
-def _adapter_element(request: Request) -> int:
-    """Return the bytes of an adapter's weight: peft keeps those of LoRA in fp32, QLoRA has them in bf16."""
-    return 2 if request.task == "qlora" else 4
+def adapter_element(request: Request) -> int:
+    """Return the bytes of an adapter's weight: peft keeps them in fp32; QLoRA all in 16 bits (unsloth, torchtune) has them in bf16."""
+    return 2 if request.task == "qlora" and request.weight == 2 else 4
 
 
 def adapter_shapes(request: Request, model: families.Model) -> list[tuple[int, int]]:
@@ -109,15 +115,9 @@ def adapter_shapes(request: Request, model: families.Model) -> list[tuple[int, i
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
     if request.lora_targets == "attention":
         return [(model.width, queries), (model.width, keys)]
-    return [
-        (model.width, queries),
-        (model.width, keys),
-        (model.width, keys),
-        (queries, model.width),
-        (model.width, model.inner),
-        (model.width, model.inner),
-        (model.inner, model.width),
-    ]
+    attention = [(model.width, queries), (model.width, keys), (model.width, keys), (queries, model.width)]
+    up = [(model.width, model.inner)] * (2 if model.traits.gated else 1)
+    return [*attention, *up, (model.inner, model.width)]
 
 
 def windowed(request: Request, model: families.Model) -> bool:
@@ -125,11 +125,17 @@ def windowed(request: Request, model: families.Model) -> bool:
     return any(window is not None and window < request.sequence for window in model.windows)
 
 
+def _compiled(family: families.Family, request: Request) -> Saved:
+    """Return what a compiled layer saves: norms and activations are calculated again from the inputs of the layer's products."""
+    return Saved(8 if request.weight == 4 else 4, request.element * (2 if family.gated else 1))
+
+
 def layer_bytes(request: Request, model: families.Model) -> float:
     """Return what a layer saves for the backward pass, for one token."""
     family, element = model.traits, request.element
-    mode = {"bf16": 0, "fp16": 0, "amp": 1, "fp32": 2}[request.dtype]
-    saved = family.saved[mode]
+    # Autocast has LayerNorm in fp32, and each linear layer converts what it gets; norms of Llama convert by themselves.
+    mode = {"bf16": 0, "fp16": 0, "bf16_amp": int(family.norm_biases), "amp": 1, "fp32": 2}[request.dtype]
+    saved = _compiled(family, request) if request.compile and not request.adapters else family.saved[mode]
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
     # With a mask, keys and values are repeated for each head, and attention in bf16 has another kernel.
     repeated = 2 * queries if windowed(request, model) else 2 * keys
@@ -137,18 +143,18 @@ def layer_bytes(request: Request, model: families.Model) -> float:
     if request.adapters:
         # Frozen layers save nothing of their input; adapters do, in their own type.
         adapters = sum(
-            _adapter_element(request) * (inputs + request.lora_rank)
+            adapter_element(request) * (inputs + request.lora_rank)
             for inputs, _outputs in adapter_shapes(request, model)
         )
         # A mixture calculates the experts of a token, and keeps the output of each for its weight.
-        experts = model.active * (3 * model.inner + (model.width if model.experts > 1 else 0))
+        experts = 3 * model.active_inner + (model.active * model.width if model.experts > 1 else 0)
         # Experts are not in autocast: they work in the type of their weights.
         inner = 4 if request.dtype == "amp" and model.experts > 1 else element
         return 4 * family.norms * model.width + attention + experts * inner + adapters
     if model.experts > 1:
         # Experts are not in autocast: they work in the type of their weights.
         inner = 4 if request.dtype == "amp" else element
-        chosen = model.active * inner * (2 * model.width + 4 * model.inner)
+        chosen = inner * (2 * model.active * model.width + 4 * model.active_inner)
         return (saved.width - 2 * (mode == 1)) * model.width + attention + chosen + 8 * model.experts
     return saved.width * model.width + attention + saved.inner * model.inner + 16
 
@@ -156,28 +162,38 @@ def layer_bytes(request: Request, model: families.Model) -> float:
 def _training(request: Request) -> list[dict[str, float]]:
     model = t.cast(families.Model, request.model)
     count, share = families.parameters(model), _shares(request)
-    element = 4 if request.dtype in ("fp32", "amp") else 2
+    element = request.weight
     states, temporary = OPTIMIZERS[request.optimizer]
+    if request.offload == "optimizer":
+        # The host has the states, and steps.
+        states = temporary = 0.0
     trainable = adapter_parameters(request, model) if request.adapters else count["total"]
-    trained = _adapter_element(request) if request.adapters else element
-    quantized = count["linear"] if request.task == "qlora" else 0
-    weights = ((count["total"] - quantized) * element + quantized * QUANTIZED_BYTES) * share["weights"]
+    trained = adapter_element(request) if request.adapters else element
+    small = QUANTIZED_BYTES if request.task == "qlora" else model.weight_bytes
+    four_bits = count["linear"] if small else 0
+    weights = ((count["total"] - four_bits) * element + four_bits * small) * share["weights"]
     weights += trainable * trained * share["weights"] if request.adapters else 0
-    fixed = _parts(weights=weights, optimizer=trainable * trained * states * share["optimizer"])
+    fixed = _parts(weights=weights, optimizer=trainable * _state_bytes(request, states, trained) * share["optimizer"])
     gradients = trainable * trained * share["gradients"]
+    if request.optimizer_in_backward and not request.adapters:
+        # One gradient at a time: the largest is that of the embeddings, or of a linear layer.
+        gradients = float(model.width * max(model.vocabulary, model.inner) * trained)
     tokens = request.tokens
     layer = layer_bytes(request, model) * tokens * share["activations"]
     # Under autocast each weight has a copy in bf16 until the backward pass has used it; one of four bits is written again in each pass.
-    copied = request.dtype == "amp" and model.experts == 1 and not quantized
+    copied = request.dtype == "amp" and model.experts == 1 and not four_bits
     copies = 2.0 * count["linear"] * share["weights"] if copied else 0.0
-    residual = 4 if request.dtype in ("fp32", "amp") else 2
+    residual = request.weight
     boundary = model.layers * tokens * model.width * residual
     kept = boundary if request.checkpointing else model.layers * layer
     last = tokens * model.width * (8 if element == 2 else 10)
     head = _head(request, model, tokens)
+    if request.adapters and request.dtype == "amp":
+        # A frozen head is converted to 16 bits for each product.
+        head += 2.0 * model.vocabulary * model.width
     mask = request.batch * request.sequence**2 if windowed(request, model) else 0
     gathered = _gathered(request, model, element)
-    if quantized:
+    if four_bits:
         # One layer's largest weight in 16 bits, for its product.
         gathered += 2.0 * model.width * model.inner
     # The embedding's gradient is added to that of the head, out of place, when both are one weight.
@@ -210,6 +226,13 @@ def _training(request: Request) -> list[dict[str, float]]:
     return [{**_parts(), **phase} for phase in phases]
 
 
+def _state_bytes(request: Request, states: float, element: int) -> float:
+    """Return the state of one trained weight: it has the weight's type, or eight bits and a scale of 32 for each 256."""
+    if request.optimizer.endswith("_8bit") and states:
+        return 2 * (1 + 4 / 256)
+    return states * element
+
+
 def _gathered(request: Request, model: families.Model, element: int) -> float:
     """Return what FSDP has whole at once: a layer and the next one, and embeddings with the head from the first layer to the last."""
     if request.sharing != "fsdp":
@@ -221,9 +244,15 @@ def _gathered(request: Request, model: families.Model, element: int) -> float:
 
 def _head(request: Request, model: families.Model, tokens: int) -> float:
     """Return the logits of all tokens at the start of the backward pass: probabilities, and two gradients, in fp32."""
-    if model.traits.classes:
+    if model.labels:
         return 12.0 * request.batch * model.labels
-    return 12.0 * tokens * model.vocabulary
+    if request.chunked_loss:
+        # A part of the logits, and the gradient of the head's weight, which grows with each.
+        return (
+            12.0 * min(tokens, CHUNK) * model.vocabulary
+            + (0 if request.adapters else request.weight) * model.width * model.vocabulary
+        )
+    return (COMPILED_LOGIT if request.compile else 12.0) * tokens * model.vocabulary
 
 
 def _shares(request: Request) -> dict[str, float]:
@@ -239,20 +268,24 @@ def _shares(request: Request) -> dict[str, float]:
 def _inference(request: Request) -> dict[str, float]:
     model = t.cast(families.Model, request.model)
     count, share, element = families.parameters(model), _shares(request), request.element
-    weights = count["total"] * (4 if request.dtype == "amp" else element) * share["weights"]
+    whole_element = 4 if request.dtype == "amp" else element
+    weights = float(count["total"] - count["linear"]) * whole_element + count["linear"] * (
+        model.weight_bytes or whole_element
+    )
+    weights *= share["weights"]
     heads = 1.0 / request.gpus if request.sharing == "tensor" else 1.0
     context = request.sequence + request.new_tokens
     cache = request.batch * families.cache_bytes(model, context, element) * heads if request.new_tokens else 0.0
     tokens = request.tokens
-    inner = model.inner * (model.active + 1 if model.experts > 1 else 1)
+    inner = model.active_inner + (model.inner if model.experts > 1 else 0)
     gated = 3 if model.traits.gated else 2
     layer = tokens * (gated * inner * share["activations"] + 4 * model.width) * element
     if windowed(request, model):
         # A mask, and keys and values repeated for each head.
         layer = max(layer, tokens * (4 * model.heads * model.head_dim + 2 * model.width) * element)
         layer += request.batch * request.sequence**2
-    logits = request.batch if request.new_tokens else (request.batch * model.labels if model.traits.classes else tokens)
-    logits = logits * max(model.vocabulary, 1) * element
+    outputs = (request.batch if request.new_tokens else tokens) * max(model.vocabulary, 1)
+    logits = float(request.batch * model.labels if model.labels else outputs) * element
     # Autocast keeps a copy of each weight in 16 bits for its whole block, without a backward pass as well.
     copies = 2.0 * count["linear"] * share["weights"] if request.dtype == "amp" and model.experts == 1 else 0.0
     gathered = _gathered(request, model, 4 if request.dtype == "amp" else element)
@@ -265,11 +298,13 @@ def _net(request: Request) -> list[dict[str, float]]:
     if not request.trains:
         weights = net.parameters * (4 if request.dtype == "amp" else element)
         copies = 2 * net.parameters if request.dtype == "amp" else 0
-        return [_parts(weights=weights, activations=net.largest * 1.25 * steps * element + copies)]
+        return [_parts(weights=weights, activations=net.largest * steps * element + copies)]
     # In bf16 the weights are, too; under autocast they are in fp32, with a copy.
-    weight = 4 if request.dtype in ("fp32", "amp") else 2
+    weight = request.weight
     states, temporary = OPTIMIZERS[request.optimizer]
-    fixed = _parts(weights=net.parameters * weight, optimizer=net.parameters * weight * states)
+    if request.offload == "optimizer":
+        states = temporary = 0.0
+    fixed = _parts(weights=net.parameters * weight, optimizer=net.parameters * _state_bytes(request, states, weight))
     copies = 2.0 * net.parameters if request.dtype == "amp" else 0.0
     kept = (net.saved * element + net.indices * 8) * steps
     gradients = float(net.parameters * weight)

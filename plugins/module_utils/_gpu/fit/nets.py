@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, wording
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, parts, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 RESNETS = {
@@ -39,8 +39,8 @@ CLASSES = 1000
 class Net(t.NamedTuple):
     """A network without attention, for one item: an image, or a series of one step.
 
-    *saved* are elements that the backward pass needs, *indices* those of eight bytes, *largest* the biggest input and output of one
-    layer together, *flops* of the forward pass, *outputs* elements that convolutions write.
+    *saved* are elements that the backward pass needs, *indices* those of eight bytes, *largest* what is held at once
+    without a backward pass, *flops* of the forward pass, *outputs* elements that convolutions write.
     """
 
     parameters: int
@@ -59,6 +59,8 @@ class Counter:
         self.side, self.channels = image, channels
         self.parameters = self.indices = self.flops = self.kernels = self.largest = self.outputs = 0
         self.saved = channels * image * image
+        # What a residual connection holds meanwhile.
+        self.held = 0
 
     def size(self) -> int:
         """Return the elements of the current output."""
@@ -72,13 +74,14 @@ class Counter:
         self.parameters += weights + (channels if bias else 0)
         self.flops += 2 * weights * self.side * self.side
         self.channels = channels
-        self.largest = max(self.largest, before + self.size())
+        self.largest = max(self.largest, 5 * (before + self.size()) // 4)
         self.outputs += self.size()
         self.kernels += 1
 
     def normalize(self, saves: int = 2) -> None:
         """Add a batch norm and an activation in place: the input, and the output for the next layer."""
         self.parameters += 2 * self.channels
+        self.largest = max(self.largest, 2 * self.size() + self.held)
         self.saved += saves * self.size()
         # The norm counts its batches, too.
         self.kernels += 3
@@ -124,12 +127,14 @@ def resnet(name: str, image: int) -> Net:
         for number in range(depth):
             stride = 2 if stage and not number else 1
             inputs, side = count.channels, count.side
+            count.held = count.size()
             layers = [(width, 1, 1, 1), (width, 3, stride, groups), (outputs, 1, 1, 1)]
-            for channels, kernel, step, parts in layers if bottleneck else [(planes, 3, stride, 1), (planes, 3, 1, 1)]:
-                count.convolution(channels, kernel, step, parts)
+            for channels, kernel, step, split in layers if bottleneck else [(planes, 3, stride, 1), (planes, 3, 1, 1)]:
+                count.convolution(channels, kernel, step, split)
                 count.normalize()
             if stride != 1 or inputs != outputs:
                 after = count.side
+                count.held = count.size()
                 count.channels, count.side = inputs, side
                 count.convolution(outputs, 1, stride)
                 count.normalize(1)
@@ -162,7 +167,7 @@ def lstm(config: t.Mapping[str, t.Any]) -> Net:
     :raises Refusal: a size is missing.
     """
     for field in families.LSTM_FIELDS:
-        families.whole(config.get(field), field)
+        parts.whole(config.get(field), field)
     other = sorted(set(config) - {*families.LSTM_FIELDS, "model_type"})
     if other:
         raise Refusal(f"`model`: an LSTM has no field {wording.name(other[0])}: give {', '.join(families.LSTM_FIELDS)}")
@@ -171,7 +176,7 @@ def lstm(config: t.Mapping[str, t.Any]) -> Net:
     parameters = gates + hidden * config["num_labels"] + config["num_labels"]
     # cuDNN reserves the four gates, the cell and its input for each step, besides the output.
     saved = inputs + layers * 8 * hidden
-    return Net(parameters, saved, 0, 5 * hidden + inputs, 2 * gates, 2 * layers)
+    return Net(parameters, saved, 0, 5 * (5 * hidden + inputs) // 4, 2 * gates, 2 * layers)
 
 
 def net(name: str, image: int) -> Net:

@@ -12,9 +12,11 @@ import typing as t
 Row = t.Mapping[str, t.Any]
 
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#1a1a1a;background:#fff}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:1em auto;padding:0 1em;color:#1a1a1a;"
+    "background:#fff}"
     "table{border-collapse:collapse;margin:1em 0}td,th{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:left}"
-    "td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%}text{font:12px system-ui,sans-serif;fill:#1a1a1a}"
+    ".t{overflow-x:auto}td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}td:last-child{min-width:9em}"
+    "text{font:12px system-ui,sans-serif;fill:#1a1a1a}"
 )
 _COLOURS = {"yes": "#2f7d4f", "tight": "#b7791f", "no": "#b83232"}
 
@@ -73,25 +75,37 @@ def rank_text(rows: t.Sequence[Row]) -> str:
     return "\n".join(f"{row['rank']:3}. {row['card']}: {row['reason']}" for row in rows)
 
 
-def picture(rows: t.Sequence[Row]) -> str:
-    """Return ranked cards as bars, in SVG."""
+# What ranks cards: the field of a rank, and what a bar shows.
+_BARS = {
+    "speed": ("speed", "Speed of the mix of jobs, as a multiple of an RTX 3090"),
+    "money": ("speed_per_price", "Speed for 1000 {currency}, as a multiple of an RTX 3090"),
+    "watt": ("speed_per_kw", "Speed for each kW, as a multiple of an RTX 3090"),
+    "memory": ("memory_gb", "Memory in GB"),
+}
+
+
+def picture(rows: t.Sequence[Row], by: str = "speed") -> str:
+    """Return ranked cards as bars of what ranks them, in SVG. A long name is narrower, and none is cut."""
     shown = list(rows)[:24]
-    most = max([row["speed"] for row in shown], default=1.0)
+    field, title = _BARS[by]
+    title = title.format(currency=next((row["currency"] for row in shown if row["currency"]), ""))
+    values = [float(row[field] or 0.0) for row in shown]
+    most = max(values, default=0.0) or 1.0
+    names = [f"{row['card']} ({row['memory_gb']} GB)" for row in shown]
+    margin = 7.2 * max((len(name) for name in names), default=0) + 8
     bars = []
-    for number, row in enumerate(shown):
-        top, width = 22 * number, 420 * row["speed"] / most
+    for number, (row, value, name) in enumerate(zip(shown, values, names)):
+        top, width = 22 * number, (640 - margin) * value / most
         colour = _COLOURS["yes" if row["fitting"] == 1 else "tight" if row["fitting"] else "no"]
-        name = html.escape(f"{row['card']} ({row['memory_gb']} GB)")
         bars.append(
-            f'<text x="205" y="{top + 15}" text-anchor="end">{name}</text>'
-            f'<rect x="212" y="{top + 3}" width="{width:.1f}" height="16" fill="{colour}"/>'
-            f'<text x="{218 + width:.1f}" y="{top + 15}">{row["speed"]:g}</text>'
+            f'<text x="{margin - 7:.0f}" y="{top + 15}" text-anchor="end">{html.escape(name)}</text>'
+            f'<rect x="{margin:.0f}" y="{top + 3}" width="{width:.1f}" height="16" fill="{colour}"/>'
+            f'<text x="{margin + width + 6:.1f}" y="{top + 15}">{value:g}</text>'
         )
     height = 22 * len(shown) + 4
-    title = "Speed of the mix of jobs on each card, relative to an RTX 3090"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 700 {height}" width="700" height="{height}">'
-        f"<title>{title}</title>{''.join(bars)}</svg>"
+        f"<title>{html.escape(title)}</title>{''.join(bars)}</svg>"
     )
 
 
@@ -104,15 +118,15 @@ def html_table(titles: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> 
 
     head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
     body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="t"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def page(found: Row) -> str:
     """Return one page of HTML for jobs and ranks."""
     parts = ["<h1>Which GPU for these jobs</h1>"]
     if found.get("ranks"):
-        parts.append(f"<p>Ranked by {html.escape(found['by'])}. Green: all jobs fit.</p>")
-        parts.append(picture(found["ranks"]))
+        parts.append(f"<p>Ranked by {html.escape(found['by'])}; the bars show what ranks. Green: all jobs fit.</p>")
+        parts.append(picture(found["ranks"], found["by"]))
         rows = [
             (row["rank"], row["card"], row["speed"], row["price"], row["currency"], row["reason"])
             for row in found["ranks"]

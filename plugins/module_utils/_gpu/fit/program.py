@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import typing as t
 
@@ -19,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
     request,
     run,
     source,
+    synonyms,
     wording,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.together import together
@@ -42,6 +44,11 @@ _JOB = (
     "checkpointing",
     "lora_rank",
     "lora_targets",
+    "channels_last",
+    "chunked_loss",
+    "optimizer_in_backward",
+    "compile",
+    "offload",
     "gpus",
     "sharing",
 )
@@ -63,6 +70,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are those of the program: one line."""
 
     def error(self, message: str) -> t.NoReturn:
+        # Of an option with several names, the first is ours.
+        message = re.sub(r"(argument --[\w-]+)(/--[\w-]+)+", r"\1", message)
         raise Refusal(f"{message}; `gpu-fit --help` has all options")
 
 
@@ -74,20 +83,64 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "model", nargs="?", help="a config.json of Hugging Face, a name of torchvision, or FILE.py:FUNCTION"
     )
-    options.add_argument("--task", choices=request.TASKS, default="train")
-    options.add_argument("--batch", type=int, default=1, help="of one step; of each GPU with ddp and fsdp")
-    options.add_argument("--sequence", type=int, help="tokens of one sequence, or of the prompt")
-    options.add_argument("--image", type=int, help="pixels of one side")
-    options.add_argument("--new-tokens", type=int, help="tokens that an inference adds, with a KV cache")
-    options.add_argument("--dtype", choices=request.DTYPES, default="bf16")
-    options.add_argument("--optimizer", choices=tuple(request.OPTIMIZERS), default="adamw")
     options.add_argument(
-        "--checkpointing", action="store_true", help="calculate activations again in the backward pass"
+        "--task",
+        choices=request.TASKS,
+        default="train",
+        help="train all weights (default), LoRA's adapters of a model in 16 or of one in 4 bits, or infer",
     )
-    options.add_argument("--lora-rank", type=int)
-    options.add_argument("--lora-targets", choices=request.TARGETS)
-    options.add_argument("--gpus", type=int, default=1)
-    options.add_argument("--sharing", choices=request.SHARING, default="none", help="how several GPUs share the work")
+    add = options.add_argument
+    add(
+        "--batch",
+        "--per-device-train-batch-size",
+        type=int,
+        default=1,
+        help="of one step; of each GPU with ddp and fsdp",
+    )
+    add("--sequence", "--max-seq-length", "--max-length", type=int, help="tokens of one sequence, or of the prompt")
+    add("--image", type=int, help="pixels of one side")
+    add("--new-tokens", "--max-new-tokens", type=int, help="tokens that an inference adds, with a KV cache")
+    add(
+        "--dtype",
+        choices=request.DTYPES,
+        default="bf16",
+        help="amp: weights in fp32 under autocast, as Trainer's bf16=True; bf16_amp: weights in bf16 under autocast; "
+        "others: weights and activations in this type (default bf16)",
+    )
+    add(
+        "--optimizer",
+        "--optim",
+        type=lambda name: synonyms.OPTIMIZERS.get(name, name),
+        choices=tuple(request.OPTIMIZERS),
+        default="adamw",
+        help="sgd has momentum, adamw is fused, paged_ ones may move their state to the host's memory; Trainer's names are understood",
+    )
+    add(
+        "--checkpointing",
+        "--gradient-checkpointing",
+        action="store_true",
+        help="calculate activations again in the backward pass",
+    )
+    add("--lora-rank", "--lora-r", type=int, help="rank of LoRA's adapters (16)")
+    add(
+        "--lora-targets",
+        choices=request.TARGETS,
+        help="layers with adapters: queries and values (attention), or all linear layers",
+    )
+    add("--channels-last", action="store_true", help="a convolutional network whose memory format is channels_last")
+    add(
+        "--chunked-loss", action="store_true", help="logits a part at a time, as Liger and other fused losses have them"
+    )
+    add("--optimizer-in-backward", action="store_true", help="update each weight at once and keep no gradients")
+    add("--compile", action="store_true", help="torch.compile: kernels without products are fused")
+    add(
+        "--offload",
+        choices=request.OFFLOADS,
+        default="none",
+        help="what the host's memory holds: optimizer, as ZeRO-Offload does",
+    )
+    add("--gpus", type=int, default=1, help="GPUs that share the job (1)")
+    add("--sharing", choices=request.SHARING, default="none", help="how several GPUs share the work")
     options.add_argument(
         "--card", action="append", default=[], help="a card of the table; may be repeated; `all` for all"
     )

@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets, wording
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets, synonyms, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 TASKS = ("train", "lora", "qlora", "infer")
-DTYPES = ("fp32", "amp", "bf16", "fp16")
+DTYPES = ("fp32", "amp", "bf16", "fp16", "bf16_amp")
 SHARING = ("none", "ddp", "fsdp", "tensor")
 TARGETS = ("attention", "all")
-# Elements of state for each trainable parameter, and temporary elements while a step is applied.
+OFFLOADS = ("none", "optimizer")
+SWITCHES = ("checkpointing", "channels_last", "chunked_loss", "optimizer_in_backward", "compile")
+# Elements of state for each trainable parameter (of eight bits with `_8bit`), and temporary elements while a step is applied.
 OPTIMIZERS = {
     "sgd_plain": (0.0, 0.0),
     "sgd": (1.0, 0.0),
     "adamw": (2.0, 0.0),
     "adamw_foreach": (2.0, 1.0),
-    "adamw_8bit": (0.52, 0.0),
+    "paged_adamw": (2.0, 0.0),
+    "adamw_8bit": (2.0, 0.0),
+    "paged_adamw_8bit": (2.0, 0.0),
     "adafactor": (0.02, 2.0),
 }
 # Characters of a name.
@@ -48,6 +52,11 @@ class Request(t.NamedTuple):
     sharing: str = "none"
     lora_rank: int = 16
     lora_targets: str = "attention"
+    channels_last: bool = False
+    chunked_loss: bool = False
+    optimizer_in_backward: bool = False
+    compile: bool = False
+    offload: str = "none"
     model: families.Model | None = None
     net: nets.Net | None = None
     recurrent: bool = False
@@ -56,6 +65,16 @@ class Request(t.NamedTuple):
     def element(self) -> int:
         """Return the bytes of an element of the activations."""
         return 4 if self.dtype == "fp32" else 2
+
+    @property
+    def autocast(self) -> bool:
+        """Return whether autocast converts what layers calculate."""
+        return self.dtype in ("amp", "bf16_amp")
+
+    @property
+    def weight(self) -> int:
+        """Return the bytes of a weight that is not quantized."""
+        return 4 if self.dtype in ("fp32", "amp") else 2
 
     @property
     def trains(self) -> bool:
@@ -82,6 +101,7 @@ def parse(given: t.Mapping[str, t.Any], net: nets.Net | None = None) -> Request:
 
     :raises Refusal: it cannot be estimated.
     """
+    given = synonyms.translated(given)
     options = {"name", "config", "torchvision", "model", *Request._fields} - {"net", "recurrent"}
     other = sorted(set(given) - options - {"split", "count"})
     if other:
@@ -100,6 +120,7 @@ def parse(given: t.Mapping[str, t.Any], net: nets.Net | None = None) -> Request:
         ("optimizer", tuple(OPTIMIZERS)),
         ("sharing", SHARING),
         ("lora_targets", TARGETS),
+        ("offload", OFFLOADS),
     ):
         default = Request._field_defaults.get(field, choices[0])
         values[field] = default if given.get(field) is None else given[field]
@@ -113,9 +134,10 @@ def parse(given: t.Mapping[str, t.Any], net: nets.Net | None = None) -> Request:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LIMITS[field]:
             raise Refusal(f"`{field}` is {wording.short(value)}: give a whole number from {least} to {LIMITS[field]}")
         values[field] = value
-    values["checkpointing"] = False if given.get("checkpointing") is None else given["checkpointing"]
-    if not isinstance(values["checkpointing"], bool):
-        raise Refusal(f"`checkpointing` is {wording.short(given['checkpointing'])}: give true or false")
+    for field in SWITCHES:
+        values[field] = False if given.get(field) is None else given[field]
+        if not isinstance(values[field], bool):
+            raise Refusal(f"`{field}` is {wording.short(given[field])}: give true or false")
     request = Request(**values)
     return _check(request._replace(net=net) if net else _network(request, given))
 
@@ -168,9 +190,13 @@ def _check(request: Request) -> Request:
         )
     if request.new_tokens and (request.trains or model is None or not model.traits.generates):
         raise Refusal("`new_tokens` is only for inference with a model that generates: remove it")
-    if request.adapters and (model is None or not model.traits.gated):
+    if request.adapters and model is None:
         raise Refusal(
-            "`task`: adapters of LoRA are known for families of Llama only: train all weights, or give a Python entry point"
+            "`task`: adapters of LoRA are known for models with layers of attention: train all weights, or give a Python entry point"
+        )
+    if request.task == "train" and model and model.weight_bytes:
+        raise Refusal(
+            "`task` is train, and the model's weights are quantized: give lora or qlora, or remove quantization_config"
         )
     if request.task == "qlora" and model and model.experts > 1:
         raise Refusal("`task` is qlora: experts of a mixture are no linear layers, and stay in 16 bits: give lora")
@@ -182,6 +208,16 @@ def _check(request: Request) -> Request:
         raise Refusal("`lora_targets` is all: experts of a mixture are no linear layers: give attention")
     if request.checkpointing and (not request.trains or model is None):
         raise Refusal("`checkpointing` is only for training a model with layers of attention: remove it")
+    if request.channels_last and (model or request.recurrent):
+        raise Refusal("`channels_last` is only for convolutional networks: remove it")
+    if request.chunked_loss and (not request.trains or model is None or not model.vocabulary or model.labels):
+        raise Refusal("`chunked_loss` is only for training a language model: remove it")
+    for field, value in (
+        ("optimizer_in_backward", request.optimizer_in_backward),
+        ("offload", request.offload != "none"),
+    ):
+        if value and not request.trains:
+            raise Refusal(f"`{field}` is only for training: remove it")
     if request.gpus == 1 and request.sharing != "none":
         raise Refusal(f"`sharing` is {request.sharing} with one GPU: set `gpus`, or sharing none")
     if request.gpus > 1 and request.sharing == "none":

@@ -93,20 +93,23 @@ class Fit:
         request = request._replace(net=None, image=request.image or (224 if "torchvision" in origin else 0))
         first = self.trace(request, origin)
         second = self.trace(request._replace(batch=request.batch * 2), origin)
-        per_item = {
-            name: max(0.0, (second["parts"].get(name, 0) - size) / request.batch)
-            for name, size in first["parts"].items()
-        }
+        growing = [
+            {name: max(0.0, (twice.get(name, 0) - size) / request.batch) for name, size in phase.items()}
+            for phase, twice in zip(first["phases"], second["phases"])
+        ]
 
         def need(sized: Request) -> memory.Memory:
-            parts = dict.fromkeys(memory.PARTS, 0.0)
-            for name, size in first["parts"].items():
-                more = per_item[name] * (sized.batch - request.batch)
-                parts[_TRACED.get(name, "workspace")] += max(0.0, size + more)
-            parts["workspace"] += memory.WORKSPACE_MIB * memory.MIB
-            return memory.enclose(sized, [parts], "traced")
+            found = []
+            for phase, per_item in zip(first["phases"], growing):
+                parts = dict.fromkeys(memory.PARTS, 0.0)
+                for name, size in phase.items():
+                    more = per_item[name] * (sized.batch - request.batch)
+                    parts[_TRACED.get(name, "workspace")] += max(0.0, size + more)
+                parts["workspace"] += memory.WORKSPACE_MIB * memory.MIB
+                found.append(parts)
+            return memory.enclose(sized, found, "traced")
 
-        activations = per_item.get("activation", 0.0)
+        activations = growing[0].get("activation", 0.0)
         net = nets.Net(
             parameters=first["parameters"],
             saved=int(activations / request.element),
@@ -148,7 +151,7 @@ class Fit:
             )
         try:
             found = json.loads(done.stdout)
-            found = found if "failed" in found else {**found, "parts": dict(found["parts"])}
+            found = found if "failed" in found else {**found, "phases": [dict(phase) for phase in found["phases"]]}
         except (ValueError, TypeError, KeyError) as error:
             last = (done.stderr.strip().splitlines() or [f"it ended with status {done.status} and no result"])[-1]
             raise Refusal(f"`model` could not be traced: {wording.printable(last)[-300:]}: correct it") from error
@@ -159,6 +162,11 @@ class Fit:
         if found.get("failed") == "recurrent":
             raise Refusal(
                 "`model` has recurrent layers, whose memory on a GPU a trace does not see: give an LSTM as a file (docs/gpu_fit.md)"
+            )
+        if found.get("failed") == "values":
+            raise Refusal(
+                "`model` could not be traced: its code, or PyTorch's, reads values of tensors, and a trace has only their shapes: "
+                "move what depends on values out of the entry point's model, or give a config.json"
             )
         if "failed" in found:
             message = wording.printable(" ".join(str(found.get("message")).split()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import directories
@@ -27,6 +28,11 @@ def read_json(path: str, variable: str) -> t.Any:
         text = directories.read_file(path, limit=FILE_LIMIT).decode("utf-8-sig")
         return json.loads(text, parse_constant=_no_number)
     except OSError as error:
+        if os.path.islink(path) and os.path.isfile(path):
+            # The cache of Hugging Face is made of links.
+            raise Refusal(
+                f"`{variable}`: {path} is a link: give the file behind it, {os.path.realpath(path)}"
+            ) from error
         raise Refusal(
             f"`{variable}`: {path} cannot be read ({error.strerror or error}): give a regular file, no link"
         ) from error
@@ -74,6 +80,11 @@ def described(given: t.Mapping[str, t.Any], model: str) -> dict[str, t.Any]:
         )
     if path != model and not os.path.exists(path):
         raise Refusal(f"`model`: the directory {model} has no config.json: give one that has")
+    if not os.path.exists(path) and re.fullmatch(r"[\w-]+/[\w.-]+", model):
+        raise Refusal(
+            f"`model`: {model} is no file; if it is a model of the Hugging Face Hub, fetch its configuration, and give the file: "
+            f"hf download {model} config.json --local-dir {model.partition('/')[2]} (this program uses no network)"
+        )
     if not os.path.exists(path):
         near = wording.nearest(model, nets.NAMES)
         raise Refusal(f"`model`: {model} is neither a file nor a name of torchvision; the nearest are {near}")

@@ -60,6 +60,18 @@ def loss_of(output: t.Any, torch: t.Any) -> t.Any:
     return sum(loss_of(value, torch) for value in values)
 
 
+def without_initial_values() -> None:
+    """Have initializers write nothing: tensors have shapes alone, and some initializers draw again until values suit them."""
+
+    def keep(tensor: t.Any, *_arguments: t.Any, **_options: t.Any) -> t.Any:
+        return tensor
+
+    initializers: t.Any = importlib.import_module("torch.nn.init")
+    for name in dir(initializers):
+        if name.endswith("_") and not name.startswith("__"):
+            setattr(initializers, name, keep)
+
+
 def without_dropout_of_attention(torch: t.Any) -> None:
     """Have attention save what it saves on a GPU: with dropout, a processor calculates the whole square of scores."""
     attention = torch.nn.functional.scaled_dot_product_attention
@@ -71,7 +83,7 @@ def without_dropout_of_attention(torch: t.Any) -> None:
 
 
 def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Run a step on shapes, and return the memory of its peak by part, and its operations."""
+    """Run a step on shapes, and return the memory of each phase's peak by part, and its operations."""
     fake: t.Any = importlib.import_module("torch._subclasses.fake_tensor")
     tracker: t.Any = importlib.import_module("torch.distributed._tools.mem_tracker")
     flops: t.Any = importlib.import_module("torch.utils.flop_counter")
@@ -79,6 +91,7 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
     trains = request["task"] == "train"
     with fake.FakeTensorMode(allow_non_fake_inputs=True):
         # Tensors without memory cannot be converted, so the model is built in its type.
+        without_initial_values()
         torch.set_default_dtype(dtype)
         model, inputs_of = load(request)
         torch.set_default_dtype(torch.float32)
@@ -95,29 +108,38 @@ def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
             with torch.autocast("cpu", torch.bfloat16, enabled=request["dtype"] == "amp"):
                 return model(*inputs)
 
-        def step() -> None:
+        def calculate() -> None:
             if optimizer is None:
                 with torch.no_grad():
                     forward()
                 return
             loss_of(forward(), torch).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+
+        def update() -> None:
+            if optimizer is not None:
+                optimizer.step()
+
+        def peak_of(phase: t.Callable[[], None]) -> dict[str, int]:
+            memory = tracker.MemTracker()
+            memory.track_external(*[part for part in (model, optimizer) if part is not None])
+            with memory:
+                phase()
+            snapshot = next(iter(memory.get_tracker_snapshot("peak").values()))
+            parts = {str(getattr(name, "value", name)).lower(): int(size) for name, size in snapshot.items()}
+            parts.pop("total", None)
+            return parts
 
         counter = flops.FlopCounterMode(display=False)
         with counter, torch.no_grad():
             forward()
         # The tracked step has the state of the optimizer from its beginning.
-        step()
-        memory = tracker.MemTracker()
-        memory.track_external(*[part for part in (model, optimizer) if part is not None])
-        with memory:
-            step()
-    snapshot = next(iter(memory.get_tracker_snapshot("peak").values()))
-    parts = {str(getattr(name, "value", name)).lower(): int(size) for name, size in snapshot.items()}
-    parts.pop("total", None)
+        calculate()
+        update()
+        model.zero_grad()
+        # Which phase is the highest depends on the batch, so each is returned.
+        phases = [peak_of(calculate), *([peak_of(update)] if optimizer is not None else [])]
     return {
-        "parts": parts,
+        "phases": phases,
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "flops": int(counter.get_total_flops()),
         "layers": sum(1 for _module in model.modules()),
@@ -139,7 +161,10 @@ def main(arguments: list[str]) -> int:
         report({"failed": "no_torch" if error.name == "torch" else "entry", "message": str(error)})
     # Whatever the code of a user raises, an exit included, is its result: the caller shows it.
     except BaseException as error:
-        report({"failed": "entry", "message": f"{type(error).__name__}: {error}".strip(": ")[:500]})
+        values = type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException")
+        report(
+            {"failed": "values" if values else "entry", "message": f"{type(error).__name__}: {error}".strip(": ")[:500]}
+        )
         raise
     return 0
 

@@ -64,8 +64,10 @@ def test_an_unknown_card_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("h100 sxm", "`cards`: h100 sxm is not in the table; the nearest are H100 SXM5 80 GB"),
-        ("3090ti", "the nearest are RTX 3090 Ti"),
+        ("h100 sxn", "`cards`: h100 sxn is not in the table; the nearest are H100 SXM5 80 GB"),
+        ("3090tii", "the nearest are RTX 3090 Ti"),
+        # One memory is that of many cards.
+        ("80GB", "`cards`: 80GB is not in the table"),
         ("", "`cards`: an empty name is not in the table"),
         ("x\x1b[31m", r"`cards`: x\?\[31m is not in the table"),
     ],
@@ -88,6 +90,45 @@ def test_every_card_has_rates_and_a_source(card: cards.Card) -> None:
     assert card.source
     assert 0.9 * card.memory_gb <= card.bytes / cards.GIB <= card.memory_gb
     assert 30 <= card.power_w <= 1400
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("h100 sxm", "H100 SXM5 80 GB"),
+        ("H100 80GB", "H100 SXM5 80 GB"),
+        ("h100-pcie-80gb", "H100 PCIe 80 GB"),
+        ("A100 40GB", "A100 SXM4 40 GB"),
+        ("A100-80G", "A100 SXM4 80 GB"),
+        ("3090ti", "RTX 3090 Ti"),
+        ("4090", "RTX 4090"),
+        ("NVIDIA GeForce RTX 4090 D", "RTX 4090 D"),
+        ("NVIDIA GeForce RTX 4060 Laptop GPU", "RTX 4060 Laptop"),
+        ("A6000", "RTX A6000"),
+        ("V100", "V100 SXM2 16 GB"),
+        ("A10G", "A10G"),
+        ("H20", "H20 96 GB"),
+        ("NVIDIA H800", "H800 SXM5 80 GB"),
+        ("NVIDIA GH200 480GB", "GH200 96 GB"),
+        ("NVIDIA B300", "B300"),
+        ("NVIDIA GB10", "GB10"),
+        ("RTX 6000 Ada", "RTX 6000 Ada Generation"),
+    ],
+)
+def test_people_call_cards_by_short_names(name: str, card: str) -> None:
+    assert cards.find(name).name == card
+
+
+@pytest.mark.parametrize("card", cards.CARDS, ids=lambda card: card.name)
+def test_a_card_is_found_by_its_name(card: cards.Card) -> None:
+    assert cards.find(card.name) == cards.find(f"NVIDIA {card.name}") == card
+
+
+def test_half_the_power_is_not_the_full_speed() -> None:
+    full, half = (cards.find(f"RTX PRO 6000 Blackwell{more}") for more in ("", " Max-Q"))
+    assert half.rates().bf16 < 0.85 * full.rates().bf16
+    # What was measured at 700 W.
+    assert cards.find("H100").rates().bf16 == pytest.approx(709, rel=0.01)
 
 
 def test_names_are_different() -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, memory
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
-from tests.unit.support.gpu_fit import GPT2, LLAMA
+from tests.unit.support.gpu_fit import GPT2, LLAMA, job
 
 BERT = {
     "model_type": "bert",
@@ -126,7 +126,10 @@ def test_an_unknown_field_is_kept_for_the_interval() -> None:
         ({}, "`model_type` is missing"),
         ({"model_type": "llama9"}, "known are .*llama"),
         ({**LLAMA, "num_memory_heads": 4}, "num_memory_heads may change the shape"),
-        ({**LLAMA, "quantization_config": {"bits": 4}}, "quantization_config may change the shape"),
+        (
+            {**LLAMA, "quantization_config": {"bits": 4}},
+            "quantization_config has the method of no name: known are bitsandbytes",
+        ),
         ({**LLAMA, "hidden_size": "2048"}, "hidden_size is '2048'"),
         ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers is 0"),
         ({**LLAMA, "num_key_value_heads": 5}, "no multiple of 5"),
@@ -246,11 +249,11 @@ def test_another_activation_or_output_widens(config: dict[str, Any], field: str)
         ({**GEMMA, "use_bidirectional_attention": True}, "another shape of gemma3_text"),
         ({**GEMMA, "final_logit_softcapping": 30.0}, "another shape of gemma3_text"),
         (
-            {**LLAMA, "architectures": ["LlamaForSequenceClassification"]},
-            "the head of ForCausalLM is known: remove the field",
+            {**LLAMA, "architectures": ["LlamaForQuestionAnswering"]},
+            "the heads of ForCausalLM or .* are known: remove the field",
         ),
         ({**LLAMA, "architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM'"),
-        ({**BERT, "architectures": ["BertModel"]}, "the head of ForMaskedLM or ForPreTraining is known"),
+        ({**BERT, "architectures": ["BertModel"]}, "the heads of ForMaskedLM or ForPreTraining or .* are known"),
         ({**LLAMA, "tie_word_embeddings": "false"}, "tie_word_embeddings is 'false': give true or false"),
         ({**QWEN, "use_sliding_window": "false"}, "use_sliding_window is 'false': give true or false"),
         ({**LLAMA, "intermediate_size": None}, "has no intermediate_size"),
@@ -262,9 +265,9 @@ def test_another_activation_or_output_widens(config: dict[str, Any], field: str)
         ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}}, "write its `text_config` to a file"),
         (
             {"model_type": "gemma3", "text_config": {"model_type": []}},
-            "unknown architecture gemma3: known are gpt2, llama",
+            "unknown architecture gemma3: give FILE.py:FUNCTION",
         ),
-        ({"model_type": "deepseek_v3"}, "known are gpt2, llama, mistral, .*, lstm; or give a Python entry point"),
+        ({"model_type": "t5"}, "give FILE.py:FUNCTION, which builds it and is traced .* known are bert, .*, lstm"),
         ({**QWEN, "layer_types": ["sliding_attention"] * 28}, "the fields of the window give none"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -272,3 +275,65 @@ def test_another_activation_or_output_widens(config: dict[str, Any], field: str)
 def test_what_may_change_the_shape_is_refused(config: Any, message: str) -> None:
     with pytest.raises(Refusal, match=message):
         families.read(config)
+
+
+# Sizes of the default configurations of transformers 5.24, and their parameters as PyTorch counts them in the class with a head.
+@pytest.mark.parametrize(
+    ("config", "total", "kept"),
+    [
+        # 32 layers of the same experts; a latent vector of 512 and 64 elements stands for keys and values.
+        (
+            {
+                "model_type": "deepseek_v2", "vocab_size": 102400, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+                "num_attention_heads": 32, "num_key_value_heads": 32, "moe_intermediate_size": 1407, "n_routed_experts": 64,
+                "n_shared_experts": 2, "first_k_dense_replace": 0, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+                "qk_rope_head_dim": 64, "v_head_dim": 128, "tie_word_embeddings": False,
+            },
+            38612307968,
+            576 * 32,
+        ),
+        # Three of four layers have linear attention, and keep no token.
+        (
+            {
+                "model_type": "qwen3_next", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 48,
+                "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256, "num_experts": 512, "num_experts_per_tok": 10,
+                "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "linear_conv_kernel_dim": 4,
+                "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128,
+                "tie_word_embeddings": False,
+            },
+            79674391296,
+            12 * 2 * 2 * 256,
+        ),
+        # Every other layer has a window of 128; experts, queries and sinks have biases.
+        (
+            {
+                "model_type": "gpt_oss", "vocab_size": 201088, "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": 36,
+                "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "num_local_experts": 128, "num_experts_per_tok": 4,
+                "sliding_window": 128, "tie_word_embeddings": False,
+            },
+            116829156672,
+            36 * 2 * 8 * 64,
+        ),
+    ],
+)  # fmt: skip
+def test_mixtures_keep_their_own_cache(config: dict[str, Any], total: int, kept: int) -> None:
+    model = families.read(config)
+    assert families.parameters(model)["total"] == total
+    assert families.cache_bytes(model, 1, 1) == kept
+
+
+def test_a_quantized_model_has_smaller_weights() -> None:
+    small = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+    sizes = [
+        memory.estimate(job(config={**LLAMA, **more}, task="infer")).parts["weights"]
+        for more in ({}, {"quantization_config": small})
+    ]
+    assert sizes[0] - sizes[1] == pytest.approx(973_078_528 * (2 - 4.15625 / 8), rel=0.001)
+    with pytest.raises(Refusal, match="weights are quantized: give lora or qlora"):
+        job(config={**LLAMA, "quantization_config": small})
+
+
+def test_a_classifier_has_no_logits_of_a_vocabulary() -> None:
+    config = {**LLAMA, "architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
+    generating, classes = (memory.estimate(job(config=each, batch=8)) for each in (LLAMA, config))
+    assert classes.parts["workspace"] < generating.parts["workspace"]

@@ -33,3 +33,25 @@ def test_the_page_has_notes_and_pairs() -> None:
     text = page.page({"jobs": [answer.estimate(first, [card])], "together": [pair]})
     assert "no units for bf16" in text and "no model was built" in text
     assert "&lt;one&gt; and two at once on one T4" in text
+
+
+def test_bars_show_what_ranks() -> None:
+    first = (job(name="one", torchvision="resnet18"), 1.0)
+    prices = compare.prices({"currency": "EUR", "prices": {"L4": 2500, "RTX PRO 6000 Blackwell Server": 9000}})
+    rows = compare.rank([first], "money", priced=prices)
+    text = page.picture(rows, "money")
+    assert "Speed for 1000 EUR" in text and f">{rows[0]['speed_per_price']:g}<" in text
+
+
+def test_the_longest_name_has_room() -> None:
+    rows = compare.rank([(job(name="one", torchvision="resnet18"), 1.0)], "memory")
+    longest = max(len(f"{row['card']} ({row['memory_gb']} GB)") for row in rows[:24])
+    margin = min(float(part.split('"')[0]) for part in page.picture(rows, "memory").split('text x="')[1:])
+    # A letter of 12 pixels is 7 wide at most, on average.
+    assert margin >= 7 * longest
+
+
+def test_tables_scroll_on_a_phone() -> None:
+    assert page.html_table(("a",), [("b",)]).startswith(
+        '<div class="t"><table>'
+    ) and ".t{overflow-x:auto}" in page.page({"jobs": []})

@@ -60,6 +60,10 @@ def test_compare_writes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     ("arguments", "message"),
     [
         ((), "`model` is missing"),
+        (
+            ("meta-llama/Llama-3.1-8B",),
+            "fetch its configuration, and give the file: hf download meta-llama/Llama-3.1-8B config.json",
+        ),
         (("resnet5",), "neither a file nor a name of torchvision; the nearest are resnet"),
         (("resnet50", "--batch", "0"), "`batch` is 0"),
         (("resnet50", "--card", "RTX 4099"), "the nearest are RTX 4090"),
@@ -171,3 +175,30 @@ def test_a_terminal_without_unicode(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, "ascii"))
     assert program.main(["--compare", str(tmp_path / "jobs.json"), "--card", "L4"]) == 0
     assert b"\n\\xe9: " in output.getvalue()
+
+
+def test_every_option_has_a_help_text() -> None:
+    assert [action.dest for action in program.parser()._actions if not action.help] == []
+
+
+def test_a_link_of_a_cache_names_the_file_behind_it(
+    capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "snapshot.json"
+    link.symlink_to(config)
+    status, _output, error = shown(capsys, link, "--sequence", 8)
+    assert status == 2 and f"is a link: give the file behind it, {config.resolve()}" in error
+
+
+def test_words_of_trainer_and_peft_are_understood(capsys: pytest.CaptureFixture[str], config: Path) -> None:
+    theirs = (
+        "--per-device-train-batch-size",
+        2,
+        "--max-seq-length",
+        64,
+        "--gradient-checkpointing",
+        "--optim",
+        "adamw_bnb_8bit",
+    )
+    ours = ("--batch", 2, "--sequence", 64, "--checkpointing", "--optimizer", "adamw_8bit")
+    assert shown(capsys, config, *theirs) == shown(capsys, config, *ours)

@@ -30,7 +30,7 @@ LSTM = {"model_type": "lstm", "input_size": 8, "hidden_size": 8, "num_layers": 1
         ({"sequence": 0}, "`sequence` is missing"),
         ({"config": GPT2, "sequence": 2048}, "the model has 1024 positions"),
         ({"new_tokens": 8}, "`new_tokens` is only for inference"),
-        ({"config": GPT2, "task": "lora"}, "`task`: adapters"),
+        ({"torchvision": "resnet50", "task": "lora"}, "`task`: adapters"),
         ({"config": MIXTRAL, "task": "qlora"}, "`task` is qlora: experts .* give lora"),
         ({"task": "infer", "checkpointing": True}, "`checkpointing` is only for training"),
         ({"gpus": 2}, "say how they share"),
@@ -93,3 +93,34 @@ def test_what_would_have_no_effect_is_refused(given: dict[str, Any], message: st
 
 def test_fsdp_may_have_more_shards_than_layers() -> None:
     assert job(gpus=64, sharing="fsdp").gpus == 64
+
+
+def test_a_job_in_the_words_of_trainer() -> None:
+    theirs = {"per_device_train_batch_size": 4, "lora_r": 8, "load_in_4bit": True, "optim": "paged_adamw_32bit"}
+    found = job(**theirs, bf16=True, fp16=False, sequence=64)
+    assert (found.batch, found.sequence, found.lora_rank, found.task, found.optimizer, found.dtype) == (
+        4,
+        64,
+        8,
+        "qlora",
+        "paged_adamw",
+        "amp",
+    )
+    with pytest.raises(Refusal, match="`batch` is given twice, as `batch_size` as well"):
+        job(batch=1, batch_size=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"channels_last": True}, "`channels_last` is only for convolutional networks"),
+        ({"torchvision": "resnet50", "chunked_loss": True}, "`chunked_loss` is only for training a language model"),
+        ({"task": "infer", "offload": "optimizer"}, "`offload` is only for training"),
+        ({"task": "infer", "optimizer_in_backward": True}, "`optimizer_in_backward` is only for training"),
+        ({"offload": "weights"}, "`offload` is 'weights': give one of none, optimizer"),
+        ({"compile": 1}, "`compile` is 1: give true or false"),
+    ],
+)
+def test_an_option_without_effect_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        job(**given)

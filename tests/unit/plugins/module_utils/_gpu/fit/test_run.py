@@ -26,7 +26,7 @@ def fit(python: str) -> run.Fit:
 
 TRACED = {
     "torch": "2",
-    "parts": {"parameter": 4000, "activation": 8000, "temp": 50},
+    "phases": [{"parameter": 4000, "activation": 8000, "temp": 50}, {"parameter": 4000, "optstate": 8000}],
     "parameters": 1000,
     "flops": 10**9,
     "layers": 5,
@@ -51,7 +51,8 @@ def test_a_traced_model(tmp_path: Path) -> None:
         ("Segmentation fault", "`model` could not be traced: it ended with status 0 and no result"),
         ("", "`model` could not be traced: it ended with status 0 and no result"),
         ("5", "`model` could not be traced"),
-        ('{"parts": 5}', "`model` could not be traced"),
+        ('{"phases": 5}', "`model` could not be traced"),
+        ('{"failed": "values", "message": ""}', "reads values of tensors, and a trace has only their shapes: move"),
     ],
 )
 def test_a_model_that_cannot_be_traced(tmp_path: Path, output: str, message: str) -> None:
@@ -78,6 +79,29 @@ def test_a_model_is_traced_once_for_all_cards(tmp_path: Path) -> None:
     found = fit(counting(tmp_path)).on_host({"model": "model.py:build", "sequence": 16}, rows)
     assert [row["unit"] for row in found["cards"]] == ["sequences/s"] * 3
     assert len((tmp_path / "starts").read_text().splitlines()) == 2
+
+
+def test_the_largest_batch_knows_the_phase_that_grows(tmp_path: Path) -> None:
+    """With a small batch the step of the optimizer is the highest; with a large one it is not."""
+    gib = 2**30
+    path = tmp_path / "python"
+    traces = [
+        json.dumps(
+            {
+                **TRACED,
+                "phases": [
+                    {"parameter": gib, "activation": batch * gib // 100},
+                    {"parameter": gib, "optstate": 2 * gib},
+                ],
+            }
+        )
+        for batch in (1, 2)
+    ]
+    path.write_text(f"#!/bin/sh\ncase \"$4\" in *'\"batch\": 2'*) echo '{traces[1]}';; *) echo '{traces[0]}';; esac\n")
+    path.chmod(0o755)
+    found = fit(str(path)).estimate({"model": "model.py:build", "batch": 1, "image": 32}, [cards.find("A10")])
+    assert found["need_bytes"]["parts"]["optimizer"] == 2 * gib
+    assert 500 < found["cards"][0]["max_batch"] < 2500
 
 
 def test_other_models_of_torchvision_are_traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

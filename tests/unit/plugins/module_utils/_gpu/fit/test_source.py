@@ -29,7 +29,7 @@ def test_a_model_file_that_is_none(tmp_path: Path, content: bytes) -> None:
 
 def test_a_link_to_a_model_is_refused(tmp_path: Path, config: Path) -> None:
     (tmp_path / "link.json").symlink_to(config)
-    with pytest.raises(Refusal, match="cannot be read"):
+    with pytest.raises(Refusal, match="is a link: give the file behind it"):
         source.described({}, str(tmp_path / "link.json"))
 
 

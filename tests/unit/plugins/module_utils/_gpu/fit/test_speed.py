@@ -34,8 +34,8 @@ def test_the_card_waits_for_a_slow_host_and_may_catch_up() -> None:
     tiny = speed.predict(job(batch=1, sequence=1), cards.find("H100").rates())
     assert tiny.decides == "host"
     # The host starts the kernels of the backward pass while the card calculates the head.
-    waits = speed.predict(job(batch=4, sequence=256), cards.find("H100").rates())
-    work = speed.measure(job(batch=4, sequence=256))
+    waits = speed.predict(job(batch=8, sequence=256), cards.find("H100").rates())
+    work = speed.measure(job(batch=8, sequence=256))
     assert waits.decides != "host" and waits.step_s > work.host_first_s
 
 
@@ -74,8 +74,41 @@ def test_speeds_of_a_real_card() -> None:
         found["bf16_tflops"], found["tf32_tflops"], found["fp32_tflops"], found["copy_gb_s"], "baseline"
     )
     held_out = [case for case in figures["cases"] if case["request"]["split"] == "held_out"]
+    for case in held_out:
+        # fit_models.py builds convolutional networks so.
+        if case["request"].get("torchvision", "vit").startswith(("resnet", "vgg")):
+            case["request"]["channels_last"] = True
     errors = [
         abs(speed.predict(job(**case["request"]), rates).step_s / case["measured"]["step_s"] - 1) for case in held_out
     ]
     # The aim of 15 % was missed by a little: docs/gpu_fit.md. This keeps it from getting worse.
     assert statistics.median(errors) <= 0.155
+
+
+def test_products_hide_what_they_read() -> None:
+    """Generation reads each weight once for a token: with a large batch that takes no time of its own."""
+    rates = cards.find("H100").rates()
+    small, large = (
+        speed.predict(job(task="infer", new_tokens=8, batch=batch, sequence=1), rates) for batch in (1, 4096)
+    )
+    weights = 2 * 8 * 1_235_814_400 / (rates.copy * 1e9)
+    products = speed.measure(job(task="infer", new_tokens=8, batch=4096, sequence=1)).first
+    assert small.step_s >= weights
+    assert large.step_s < weights + products.tensor / (rates.bf16 * 1e12) + products.moved / (rates.copy * 1e9)
+
+
+def test_a_long_prompt_makes_each_token_slower() -> None:
+    rates = cards.find("RTX 4090").rates()
+    short, long = (job(task="infer", new_tokens=16, sequence=length, batch=8) for length in (128, 16384))
+    assert speed.predict(long, rates).step_s > 3 * speed.predict(short, rates).step_s
+    prompts = [speed.prompt_s(each, rates) or 0.0 for each in (short, long)]
+    assert prompts[1] > 50 * prompts[0] > 0
+    assert speed.prompt_s(job(), rates) is None
+
+
+def test_channels_last_is_faster() -> None:
+    rates = cards.find("RTX 3090").rates()
+    planar, last = (
+        speed.predict(job(torchvision="resnet50", batch=64, channels_last=value), rates) for value in (False, True)
+    )
+    assert last.step_s < planar.step_s

@@ -52,6 +52,8 @@ def test_an_entry_point_is_loaded_from_its_file(tmp_path: Path) -> None:
 
 STUB = {
     "__init__": "__version__ = 'fake'\nbfloat16 = float32 = float16 = 0\nset_default_dtype = print\n",
+    "nn/__init__": "from . import init\n",
+    "nn/init": "def normal_(tensor):\n    raise ValueError('it would draw again for ever')\n",
     "_subclasses/__init__": "",
     "_subclasses/fake_tensor": "import contextlib\ndef FakeTensorMode(**_options): return contextlib.nullcontext()\n",
     "distributed/__init__": "",
@@ -70,6 +72,9 @@ def prints():
     atexit.register(print, "bye")
     raise ZeroDivisionError
 def needs(size): pass
+def draws():
+    import torch
+    raise KeyError(torch.nn.init.normal_("kept", std=1))
 def nothing(): pass
 def reads(): return input()
 def waits():
@@ -103,6 +108,7 @@ def entry(tmp_path: Path) -> Callable[[str], Any]:
         ("exits", "SystemExit: 3: correct the entry point"),
         ("ends", "it ended with status 3 and no result"),
         ("prints", "ZeroDivisionError: correct the entry point"),
+        ("draws", "KeyError: 'kept'"),
         ("needs", "TypeError: .*required positional argument"),
         ("nothing", "'NoneType' object has no attribute 'train'"),
         ("reads", "EOFError"),
