@@ -179,16 +179,17 @@ _IMAGES = Family(
     heads=("ForImageClassification",),
     like="vit",
 )
-# A decoder whose layers norm, add biases and have no gate, as GPT-2's; its positions are none of its weights.
+# A decoder whose layers norm, add biases and have no gate: with an activation of one kernel they are those of a ViT. Its positions are
+# none of its weights.
 _PLAIN = Family(
     {**_LLAMA_FIELDS},
-    _GPT2,
+    _VIT,
     False,
     biases=True,
     norm_biases=True,
     tied=False,
     activation="gelu",
-    like="gpt2",
+    like="vit",
     nearby=True,
 )
 _FAMILY = FAMILIES["llama"]
@@ -240,7 +241,9 @@ FAMILIES.update(
         norm_biases=True, nearby=True, reads=("use_qkv_bias", "qk_layernorm", "use_parallel_residual")
     ),
     gpt_neox=_PLAIN._replace(reads=("use_parallel_residual", "attention_bias", "rotary_pct", "rotary_emb_base")),
-    phi=_PLAIN._replace(norms=1, head_bias=True, reads=("qk_layernorm",), activation="gelu_new"),
+    phi=_PLAIN._replace(
+        saved=_GPT2, like="gpt2", norms=1, head_bias=True, reads=("qk_layernorm",), activation="gelu_new"
+    ),
     starcoder2=_PLAIN._replace(tied=True, reads=("use_bias", *_WINDOW), activation="gelu_pytorch_tanh"),
     opt=_PLAIN._replace(
         fields={

@@ -147,7 +147,8 @@ def layer_bytes(request: Request, model: families.Model) -> float:
             for inputs, _outputs in adapter_shapes(request, model)
         )
         # A mixture calculates the experts of a token, and keeps the output of each for its weight.
-        experts = 3 * model.active_inner + (model.active * model.width if model.experts > 1 else 0)
+        factor = 3.0 if family.gated else saved.inner / element - 1
+        experts = factor * model.active_inner + (model.active * model.width if model.experts > 1 else 0)
         # Experts are not in autocast: they work in the type of their weights.
         inner = 4 if request.dtype == "amp" and model.experts > 1 else element
         return 4 * family.norms * model.width + attention + experts * inner + adapters
