@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed, wording
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cures, memory, speed, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import LIMITS, Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -71,7 +71,14 @@ def largest_batch(request: Request, need: Need, available: int) -> int:
     return low
 
 
-def on_card(request: Request, card: Card, need: Need, baseline: t.Any = None, available: int | None = None) -> Answer:
+def on_card(
+    request: Request,
+    card: Card,
+    need: Need,
+    baseline: t.Any = None,
+    available: int | None = None,
+    basis: str = "",
+) -> Answer:
     """Return verdict, largest batch and speed of a job on one card."""
     memory_bytes = card.bytes if available is None else available
     amount = need(request)
@@ -80,6 +87,11 @@ def on_card(request: Request, card: Card, need: Need, baseline: t.Any = None, av
     notes = []
     if request.dtype in ("bf16", "amp") and card.tflops("bf16") is None:
         notes.append(f"{card.name} has no units for bf16: use fp16. The speed is that of fp16")
+    fits = verdict(amount, memory_bytes)
+    ways = cures.cures(request, memory.basis_of(request), memory_bytes) if fits != "yes" and basis != "traced" else []
+    if ways:
+        steps = ", ".join(f"{way['option']} (saves {way['saves_bytes'] / GIB:.1f} GiB)" for way in ways)
+        notes.append(f"on {card.name} it surely fits with {steps}")
     prompt = speed.prompt_s(request, rates)
     if prompt is not None:
         notes.append(
@@ -91,7 +103,7 @@ def on_card(request: Request, card: Card, need: Need, baseline: t.Any = None, av
         notes.append("the speed does not include the time for messages between GPUs")
     return {
         "card": card.name,
-        "fits": verdict(amount, memory_bytes),
+        "fits": fits,
         "memory_gib": round(memory_bytes / GIB, 1),
         "max_batch": largest_batch(request, need, memory_bytes),
         "rate": significant(fast.rate),
@@ -153,4 +165,4 @@ def estimate(
             return memory.estimate(sized, basis)
 
     found = needs(request, need(request), basis)
-    return {**found, "cards": [on_card(request, card, need, baseline, available) for card in cards]}
+    return {**found, "cards": [on_card(request, card, need, baseline, available, basis) for card in cards]}
