@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import typing as t
@@ -36,6 +37,8 @@ else:
 ENVIRONMENT = "default"
 # rattler's message for `python 3.8`, which is 3.8 alone for some tools and any 3.8.x for others.
 AMBIGUOUS = "missing range specifier"
+# The builds of channels, and patterns of them.
+BUILD = re.compile(r"[\w.+*]+")
 
 Records = list[t.Any]
 
@@ -79,7 +82,10 @@ def match_spec(text: str) -> t.Any:
     except exceptions.InvalidMatchSpecError as error:
         if AMBIGUOUS in str(error):
             raise
-    return rattler.MatchSpec(text, strict=False)
+        lenient = rattler.MatchSpec(text, strict=False)
+        if not BUILD.fullmatch(str(lenient.build or "*")):
+            raise
+        return lenient
 
 
 def match_specs(name: str, texts: t.Iterable[str]) -> Records:
