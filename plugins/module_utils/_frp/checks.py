@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import problems_of_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_networks
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import server_ports
@@ -134,6 +135,7 @@ def _client_problems(params: Params) -> t.Iterator[Problem]:
             "set it to a name of the server in its certificate (frp_server_tls_subject_alt_names)",
         )
     yield from _token_problems("frp_client", params["token"], "use the server's frp_server_token")
+    yield from problems_of_name("frp_client_user", params["user"])
     if not USER.fullmatch(params["user"]):
         yield problem("frp_client_user", "is not a plain name", "use letters, digits, `.`, `_` and `-`")
 

@@ -96,6 +96,7 @@ def test_port_of_the_dashboard_counts_only_with_a_password() -> None:
         ({}, []),
         ({"server_address": ""}, ["frp_client_server_address is missing"]),
         ({"token": ""}, ["frp_client_token is missing or shorter than 32 characters"]),
+        ({"user": "localhost"}, ["frp_client_user is 'localhost', which every machine can be called"]),
         ({"user": "two words"}, ["frp_client_user is not a plain name"]),
         ({"user": "tower\n"}, ["frp_client_user is not a plain name"]),
         ({"admin_port": 22}, ["frp_client_admin_port wants port 22, which is taken by sshd"]),
