@@ -40,7 +40,7 @@ WRITERS = {
         _nvidia/trial.py:1 _ssh/trial.py:3
     """,
     CHECKED: """
-        _conda/prefix.py:5 _conda/rattler.py:1 _conda/store.py:15 _core/config_files.py:22 _gpu/accept/baseline.py:1
+        _conda/prefix.py:5 _conda/rattler.py:1 _conda/store.py:15 _core/config_files.py:20 _gpu/accept/baseline.py:1
     """,
     "methods of the cache's folders, which work by descriptors": """
         _dataset_cache/cache.py:2 _dataset_cache/commands.py:2 _dataset_cache/copies.py:4 _dataset_cache/eviction.py:1
@@ -76,7 +76,7 @@ READERS = {
         _backup/hooks.py:1 _backup/location.py:1 _core/writable.py:2 _dataset_cache/copies.py:1 _dataset_cache/sources.py:2
     """,
     CHECKED: """
-        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:3 _core/config_files_record.py:1
+        _conda/prefix.py:4 _conda/rattler.py:1 _core/atomic.py:4 _core/config_files.py:4 _core/config_files_record.py:1
         _core/config_files_state.py:1 _gpu/accept/baseline.py:1
     """,
     NAMED: "_backup/cli.py:1 _dataset_cache/making.py:1 _dataset_cache/settings.py:1 _xrdp/facts.py:3",

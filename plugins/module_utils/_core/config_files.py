@@ -399,10 +399,15 @@ def _copy_attributes(path: str, copy: str) -> None:
 
 
 def _set_owner_and_mode(path: str, state: State) -> None:
-    # The owner first: chown clears the set-id bits of a mode.
-    os.chown(path, -1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
-    if state.mode is not None:
-        os.chmod(path, state.mode)
+    """Set owner and mode of a directory, and not those of a link that another user has put there before the directory above was closed."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        # The owner first: chown clears the set-id bits of a mode.
+        os.fchown(handle, -1 if state.uid is None else state.uid, -1 if state.gid is None else state.gid)
+        if state.mode is not None:
+            os.fchmod(handle, state.mode)
+    finally:
+        os.close(handle)
 
 
 def _remove(path: str) -> None:

@@ -493,3 +493,11 @@ def test_two_runs_do_not_change_files_at_once(host, monkeypatch):
     monkeypatch.setattr(config_files, "LOCK_SECONDS", 0)
     with host.set("other").locked(), pytest.raises(Refused, match="another run"), host.store.locked():
         pass
+
+
+def test_link_in_place_of_a_directory_changes_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(0o700)
+    (tmp_path / "made").symlink_to("theirs")
+    with pytest.raises(NotADirectoryError):
+        config_files._set_owner_and_mode(str(tmp_path / "made"), State("directory", None, 0o777, None, None))
+    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o700
