@@ -9,10 +9,13 @@ from __future__ import annotations
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import request
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import (
+    RELAYS,
+    XRDP_INI,
     Certificate,
     Decision,
     Facts,
     allowed,
+    relays,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
 
@@ -24,6 +27,7 @@ def findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
         _user_finding(params, facts),
         _console_finding(params, facts),
         _lost_finding(facts),
+        _removed_finding(params, facts),
     ]
     if facts.certificate:
         found.append(_certificate_finding(params, facts.certificate))
@@ -85,6 +89,20 @@ def _lost_finding(facts: Facts) -> Finding:
         "warn",
         f"the desktop of {', '.join(lost)} still runs, and nobody can reconnect to it: xrdp-sesman was restarted since",
         "`loginctl terminate-user NAME` ends it and everything that runs in it",
+    )
+
+
+def _removed_finding(params: Params, facts: Facts) -> Finding:
+    """Name session types of the user's own that the role leaves out; those of the package are known to lead everywhere."""
+    kept = {name.lower() for name in params["ini_overrides"]}
+    removed = sorted({*relays(facts.packaged.get(XRDP_INI, ""))} - {*RELAYS} - kept)
+    if not removed:
+        return finding("xrdp.session_types", "pass", "no session type of your own was left out")
+    return finding(
+        "xrdp.session_types",
+        "warn",
+        f"left out of xrdp.ini: {', '.join(removed)}, in which a client names the host that xrdp connects to",
+        "write each again with one host in xrdp_ini_overrides: {NAME: {name: NAME, lib: libvnc.so, ip: 192.0.2.7, port: 5900}}",
     )
 
 

@@ -46,4 +46,4 @@ def test_text_is_the_list_that_a_role_takes_it_for(networks):
 
 def test_networks_of_another_type_are_named():
     with pytest.raises(AnsibleFilterError, match="dict"):
-        firewall_rules(SMB, {"a": 1}, "samba")
+        firewall_rules(SMB, {"a": 1}, "samba")  # type: ignore[arg-type]
