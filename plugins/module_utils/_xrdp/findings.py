@@ -97,9 +97,9 @@ def _removed_finding(params: Params, facts: Facts) -> Finding:
     kept = {name.lower() for name in params["ini_overrides"]}
     removed = sorted({*relays(facts.packaged.get(XRDP_INI, ""))} - {*RELAYS} - kept)
     if not removed:
-        known = bool(facts.packaged.get(XRDP_INI))
-        evidence = "no session type of your own was left out" if known else "there is no xrdp.ini yet"
-        return finding("xrdp.session_types", "pass" if known else "skip", evidence)
+        is_read = bool(facts.packaged.get(XRDP_INI))
+        evidence = "no session type of your own was left out" if is_read else "there is no xrdp.ini yet"
+        return finding("xrdp.session_types", "pass" if is_read else "skip", evidence)
     return finding(
         "xrdp.session_types",
         "warn",
