@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 ROLES = Path(__file__).parents[3] / "roles"
-# Defaults with the name of the inventory -> why it may be that of every machine.
-SHOWN = {"samba_server_string": "a text that clients show beside the machine's own name"}
 
 
 @pytest.mark.parametrize(
@@ -45,4 +43,4 @@ def test_no_default_is_the_name_of_every_machine() -> None:
         for line in file.read_text().splitlines()
         if "inventory_hostname" in line and not line.startswith("#")
     }
-    assert found == set(SHOWN)
+    assert found == set()
