@@ -21,6 +21,7 @@ description:
   - Keeps the figures of a GPU that passed as its baseline, and compares later runs with it.
   - Needs nvidia-ml-py, and any Python of the host with PyTorch and CUDA. Without PyTorch nothing is measured, and nothing passes.
   - A GPU that is in use, divided by MIG, or lost is not measured.
+  - Shows how many GPUs it measures and about how long it takes, and a line for each part of the measurement.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -89,6 +90,10 @@ options:
     type: str
     choices: [keep, renew, ignore]
     default: keep
+  progress_file:
+    description:
+      - File to which lines of progress are added. Set by the action of this name, which shows them.
+    type: path
   directory:
     description:
       - Directory of the baselines, one file for each UUID. It is refused where users other than root may write in it or above it.
@@ -276,6 +281,7 @@ def main() -> None:
             "minutes": {"type": "float", "default": 0},
             "memory_share": {"type": "float", "default": 0.9},
             "baseline": {"type": "str", "choices": ["keep", "renew", "ignore"], "default": "keep"},
+            "progress_file": {"type": "path"},
             "directory": {"type": "path", "default": "/var/lib/rigwright_gpu_accept"},
         },
         supports_check_mode=True,

@@ -53,7 +53,7 @@ WRITERS = {
     "for its callers; the name of what is unfinished is new and its own": "_core/atomic.py:9",
     "no calls: the name of a subcommand, and /dev/null": "_dataset_cache/cli.py:2 _gpu/usage/who.py:1",
     CONTROLLER: "_report_files.py:1",
-    NAMED: "_gpu/fit/program.py:2",
+    NAMED: "_gpu/accept/progress.py:1 _gpu/fit/program.py:2",
 }
 # The same of calls that read, or why what is read is not trusted.
 READERS = {

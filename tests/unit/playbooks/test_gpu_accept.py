@@ -52,6 +52,8 @@ def test_healthy_cards_pass_and_are_written_to_a_file(play, tmp_path):
     run = play()
 
     assert run.rc == 0, run.output
+    assert "one: 1 GPU to measure, which takes about" in run.output
+    assert "one: GPU 0: alone (1 of 1), about" in run.output
     accounts = json.loads((tmp_path / "gpus.json").read_text())
     assert sorted(accounts) == sorted(HOSTS)
     assert {gpu["verdict"] for found in accounts.values() for gpu in found["gpus"]} == {"passed"}

@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
     baseline,
     compare,
     machine,
+    progress,
     request,
     workers,
 )
@@ -69,7 +70,9 @@ class Measurement:
         """
         requests = [(card, {**self.request, "dtypes": verdicts.dtypes_of(before[card.index])}) for card in cards]
         log_before, options = self.read_kernel_log(), self.process_options()
-        outcomes = workers.measure(self.nvml, requests, self.params["python"], **options)
+        report = progress.writer(self.params["progress_file"])
+        report(progress.plan_text([card_request for _card, card_request in requests]))
+        outcomes = workers.measure(self.nvml, requests, self.params["python"], report, **options)
         sound = [
             (card, card_request, outcome)
             for (card, card_request), outcome in zip(requests, outcomes)

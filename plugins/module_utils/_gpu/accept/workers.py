@@ -23,7 +23,13 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import links, loads, patterns, program
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import (
+    links,
+    loads,
+    patterns,
+    program,
+    progress,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import COPY_TESTS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
@@ -258,6 +264,22 @@ def wait(nvml: Nvml, workers: t.Sequence[Worker], done: t.Callable[[Worker], boo
         time.sleep(PERIOD_S)
 
 
+def measured(request: t.Mapping[str, t.Any], report: progress.Report) -> t.Callable[[Worker], bool]:
+    """Return a check for the end of the step `measure`, which reports each round of windows."""
+    size, reported = len(request["dtypes"]) + len(COPY_TESTS), [0]
+
+    def did(worker: Worker) -> bool:
+        rounds = len(worker.outcome.of("window")) // size
+        if rounds > reported[0]:
+            reported[0] = rounds
+            report(f"GPU {worker.card.index}: round {rounds} of {request['windows']} is done")
+            if rounds == request["windows"] and request["burn_in_s"]:
+                report(f"GPU {worker.card.index}: burn-in, {progress.minutes(request['burn_in_s'])}")
+        return worker.outcome.did("measure")
+
+    return did
+
+
 def do(nvml: Nvml, workers: t.Sequence[Worker], step: str, seconds: float, **facts: t.Any) -> None:
     """Let processes do a step at the same time, each with its rank among them."""
     for rank, worker in enumerate(workers):
@@ -286,7 +308,11 @@ def running(workers: t.Sequence[Worker]) -> list[Worker]:
 
 
 def measure(
-    nvml: Nvml, requests: t.Sequence[tuple[Card, t.Mapping[str, t.Any]]], python: str, **options: t.Any
+    nvml: Nvml,
+    requests: t.Sequence[tuple[Card, t.Mapping[str, t.Any]]],
+    python: str,
+    report: progress.Report = progress.silent,
+    **options: t.Any,
 ) -> list[Outcome]:
     """Run the program on these GPUs, with a Python that has PyTorch, and sample them until it ends.
 
@@ -300,13 +326,18 @@ def measure(
         for card, request in requests:
             workers.append(Worker([card], python, {**request, "limit_s": longest}, **options))
         wait(nvml, workers, lambda worker: bool(worker.outcome.of("started")), "start", START_S)
-        for worker, (_card, request) in zip(workers, requests):
+        for number, (worker, (card, request)) in enumerate(zip(workers, requests), 1):
             if worker.runs():
-                do(nvml, [worker], "measure", step_seconds(request, "measure"))
+                alone = progress.minutes(progress.seconds_alone(request))
+                report(f"GPU {card.index}: alone ({number} of {len(requests)}), about {alone}")
+                worker.send({"do": "measure", "rank": 0, "world": 1, "limit_s": step_seconds(request, "measure")})
+                wait(nvml, [worker], measured(request, report), "measure", step_seconds(request, "measure"))
         request = requests[0][1]
         if request["memory_share"]:
+            report("memory of all GPUs")
             do(nvml, running(workers), "memory", MEMORY_S)
         if len(running(workers)) > 1:
+            report("all GPUs together, and the links between them")
             load_together(nvml, running(workers), step_seconds(request, "together"))
         if len(running(workers)) > 1:
             with meeting_place(**options) as store:

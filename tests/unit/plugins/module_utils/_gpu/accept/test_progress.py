@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a measurement takes, and the lines on its way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import progress
+
+H200 = {
+    "warm_up_s": 30.0,
+    "window_s": 10.0,
+    "windows": 3,
+    "burn_in_s": 0,
+    "dtypes": ["bf16", "fp16", "fp32", "tf32", "fp8", "fp64"],
+}
+
+
+def test_time_is_near_that_of_a_real_card() -> None:
+    # 286 s (docs/gpu_accept.md).
+    assert progress.plan_text([H200]) == "1 GPU to measure, which takes about 5 min"
+    assert 257 < progress.seconds_alone(H200) + 25 < 315
+    assert progress.plan_text([H200] * 8) == "8 GPUs to measure, which takes about 36 min"
+
+
+def test_burn_in_counts() -> None:
+    assert progress.seconds_alone({**H200, "burn_in_s": 3600}) - progress.seconds_alone(H200) == 3600
+
+
+def test_lines_are_added_and_no_error_ends_a_measurement(tmp_path: Path) -> None:
+    report = progress.writer(str(tmp_path / "progress"))
+    report("one")
+    report("two")
+    assert (tmp_path / "progress").read_text() == "one\ntwo\n"
+    progress.writer(str(tmp_path / "nowhere/progress"))("three")
+    progress.writer(None)("four")
