@@ -1,6 +1,7 @@
 """Write the pages of docs/ that are made from code: `python -m harness pages`. A test holds them to it.
 
 * `variables.md`: every public variable, from the argument specs of the roles;
+* `world.md`: between its markers, how many cases of tests/world were right at the first try;
 * `architecture.md`: between its markers, the packages and their imports;
 * `progress.svg`: the table of a run, drawn from the code of the callback.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import yaml
 
 from harness import architecture, pictures
 from harness.sandbox.lab import ROOT, Refusal
+from tests.world import corpus
 
 BEGIN, END = "<!-- begin: made by `python -m harness pages` -->", "<!-- end -->"
 VARIABLES_HEAD = """\
@@ -79,14 +81,39 @@ def variables(root: Path = ROOT) -> str:
 
 def architecture_page(root: Path = ROOT) -> str:
     """Return docs/architecture.md with the picture of today."""
-    before, begin, rest = (root / "docs/architecture.md").read_text().partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise Refusal(f"docs/architecture.md lacks {BEGIN} or {END}: add both, where the picture belongs")
+    before, after = _between((root / "docs/architecture.md").read_text(), "docs/architecture.md")
     return f"{before}{BEGIN}\n{architecture.picture(root)}\n{END}{after}"
 
 
+def world_page(root: Path = ROOT) -> str:
+    """Return docs/world.md with the table of today."""
+    found = [case for domain in corpus.domains() for case in corpus.cases(domain)]
+    rows = ["| role | cases | right at the first try | of the review |", "|---|---|---|---|"]
+    for role in sorted({case.role for case in found}):
+        rows.append(_world_row(role, [case for case in found if case.role == role]))
+    rows.append(_world_row("**all**", found))
+    before, rest = _between((root / "docs/world.md").read_text(), "docs/world.md")
+    return f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{rest}"
+
+
+def _world_row(name: str, found: Sequence[corpus.Case]) -> str:
+    own = [case for case in found if not case.review]
+    right = sum(case.first_try for case in own)
+    rate = f"{right} of {len(own)}" if own else ""
+    return f"| {name} | {len(found)} | {rate} | {len(found) - len(own)} |"
+
+
+def _between(text: str, name: str) -> tuple[str, str]:
+    """Return what is before and after the made part of a page."""
+    before, begin, rest = text.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise Refusal(f"{name} lacks {BEGIN} or {END}: add both, where the made part belongs")
+    return before, after
+
+
 PAGES = {
+    "world.md": world_page,
     "variables.md": variables,
     "architecture.md": architecture_page,
     "progress.svg": pictures.progress_picture,
