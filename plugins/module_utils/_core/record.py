@@ -6,11 +6,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, open_file
+
+
+# A directory in the place of a record, and a disk that cannot read it.
+_FOREIGN = (errno.EISDIR, errno.EIO)
 
 
 class Damaged(Refused, ValueError):
@@ -40,7 +45,8 @@ def parse(content: bytes, path: str, remedy: str, shape: t.Any = dict) -> t.Any:
 def read(path: str, remedy: str, shape: t.Any = dict) -> t.Any:
     """Return the value of a record in a file, and None where there is none.
 
-    :raises Damaged: it is no JSON, has another shape, or cannot be read.
+    :raises Damaged: it is no JSON, has another shape, or is no file.
+    :raises OSError: it cannot be read now, which says nothing about it.
     """
     try:
         with open(open_file(path), "rb") as file:
@@ -48,6 +54,8 @@ def read(path: str, remedy: str, shape: t.Any = dict) -> t.Any:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        if error.errno not in _FOREIGN and not isinstance(error, UnsafePath):
+            raise
         raise Damaged(path, error.strerror or error, remedy) from error
     return parse(content, path, remedy, shape)
 

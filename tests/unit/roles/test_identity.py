@@ -36,6 +36,18 @@ def test_machine_is_named_by_its_own_host_name(run_tasks: Any, reached: dict[str
     assert run.rc == 0, run.output
 
 
+def test_arguments_are_validated_before_facts_are_there(run_tasks: Any) -> None:
+    tasks = [
+        {"ansible.builtin.include_vars": str(ROLES / "common/vars/main/identity.yml")},
+        {
+            "ansible.builtin.assert": {"that": ["__common_host_name == inventory_hostname"]},
+            "vars": {"ansible_facts": {}},
+        },
+    ]
+    run = run_tasks(tasks)
+    assert run.rc == 0, run.output
+
+
 def test_no_default_is_the_name_of_every_machine() -> None:
     found = {
         line.partition(":")[0]
