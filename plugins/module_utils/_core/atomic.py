@@ -39,7 +39,7 @@ def replace_file(
         with contextlib.suppress(OSError):
             os.unlink(unfinished)
         # Python names no file where a disk is full.
-        if isinstance(error, OSError) and error.filename is None:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = path
         raise
     sync_directory(os.path.dirname(path))

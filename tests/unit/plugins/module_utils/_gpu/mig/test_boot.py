@@ -83,7 +83,7 @@ def test_change_with_a_forbidden_reset_fails(tmp_path: Path, capfd: pytest.Captu
         declare(tmp_path, (machine.gpus[0].uuid, layout("1g.5gb")))
         assert mig_boot.main(str(tmp_path)) == 1
         assert machine.writes == 0
-    assert "a change needs gpu_reset" in capfd.readouterr().out
+    assert "a change needs a gpu reset" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["DRIVER_NOT_LOADED", "LIB_RM_VERSION_MISMATCH"])

@@ -49,6 +49,7 @@ def test_program_of_another_user_gets_no_secret_of_root(tmp_path: Path, monkeypa
     for name in ("HF_TOKEN", "SSH_AUTH_SOCK", "SUDO_COMMAND", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec env\n")
     python.chmod(0o755)
