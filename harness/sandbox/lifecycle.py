@@ -141,6 +141,8 @@ def start(client: docker.DockerClient, wanted: Lab, host: Host) -> str:
         cap_add=CAPABILITIES,
         device_cgroup_rules=FAKE_GPU_RULES + (loop_device_rules() if wanted.loop_devices else []),
         security_opt=["seccomp=unconfined", "apparmor=unconfined"],
+        # As on a machine: docker lets every user of a container bind each port.
+        sysctls={"net.ipv4.ip_unprivileged_port_start": "1024"},
         cgroupns="private",
         tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},  # noqa: S108
         stop_signal="SIGRTMIN+3",
