@@ -52,7 +52,7 @@ LARGE_PAYLOADS = {
     "xrdp_verify": 235_000,
 }
 # Compressed bytes of the sources of all modules of a kind, which `role_modules` takes to a host with all roles.
-ALL_ROLES = 600_000
+ALL_ROLES = 540_000
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path
