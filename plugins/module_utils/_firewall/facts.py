@@ -18,6 +18,7 @@ import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import (
     apply,
@@ -35,7 +36,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
 OURS = ("rigwright-firewall.service", "rigwright-firewall.path")
 
@@ -47,7 +48,7 @@ TRIAL = 'nft --file "$1" && nft --stateless --json list table inet rigwright'
 SIOCGIFADDR = 0x8915
 
 
-def plan_for(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def plan_for(module: HostModule, tree: Tree, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the plan for the variables of the role, with its problems and findings."""
     request = table.Request(**{name: params[name] for name in table.Request._fields})
     # Some kernels lack nft_socket, which the first text needs.
@@ -77,9 +78,9 @@ def addresses(names: t.Iterable[str]) -> list[str]:
 class Reader:
     """A host, read with files and programs."""
 
-    def __init__(self, module: AnsibleModule, tree: Tree) -> None:
+    def __init__(self, module: HostModule, tree: Tree) -> None:
         self.module, self.tree = module, tree
-        self.run = functools.partial(module.run_command, path_prefix=apply.PROGRAMS)
+        self.run = functools.partial(client_runner(module), path_prefix=apply.PROGRAMS)
         self.installed = module.get_bin_path("nft") is not None
         self.loader = apply.Loader(self.run, tree)
 
@@ -139,7 +140,7 @@ class Reader:
 
     def units(self) -> dict[str, dict[str, str]]:
         """Read the states of the role's units and of other firewalls."""
-        shown = systemd.show(self.run, UNITS, ("ActiveState", "UnitFileState", "NeedDaemonReload"))
+        shown = systemd.show(self.module.run_command, UNITS, ("ActiveState", "UnitFileState", "NeedDaemonReload"))
         return {name: {key: values[0] for key, values in properties.items()} for name, properties in shown.items()}
 
     def no_kernel(self) -> str:

@@ -29,6 +29,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import unit_files
 
 SERVICE, SOCKET = "ssh.service", "ssh.socket"
+# Another name of the service, whose drop-ins count as well.
+ALIAS = "sshd.service"
 # The options of Debian's unit on sshd's command line.
 OPTIONS = "/etc/default/ssh"
 # The options that sshd has (sshd.c).
@@ -51,8 +53,8 @@ def ports(tree: Tree) -> list[int]:
             found |= {*ends}
             bare = bare or 0 in ends
     options = _options(tree)
-    # Those of -p replace the values of `Port` (sshd(8)).
-    named = {_number(value) for option, value in options if option == "-p"} or named
+    # Those of -p replace the values of `Port` (sshd(8)), but another unit may start sshd without them.
+    named |= {_number(value) for option, value in options if option == "-p"}
     settings = [split_setting(value) for option, value in options if option == "-o"]
     named |= {_number(value) for keyword, value in settings if keyword == "port"}
     # An address without a port uses the values of `Port`.
@@ -65,13 +67,21 @@ def _options(tree: Tree) -> list[tuple[str, str]]:
     """Return the options of sshd's command line."""
     found = []
     lines = unit_files.values([tree.text(OPTIONS)], "SSHD_OPTS")[-1:]
-    lines += unit_files.values(map(tree.text, unit_files.files(tree, SERVICE)), "ExecStart")
+    drop_ins = [path for path in unit_files.files(tree, ALIAS) if f"/{ALIAS}.d/" in path]
+    for files in unit_files.files(tree, SERVICE), drop_ins:
+        lines += map(_without_program, unit_files.values(map(tree.text, files), "ExecStart"))
     for line in lines:
         # With a line that has something else, sshd does not start.
         with contextlib.suppress(ValueError, getopt.GetoptError):
-            arguments = [word for part in shlex.split(line) for word in part.split() if word[0] not in "/$"]
+            arguments = [word for part in shlex.split(line) for word in part.split() if word[0] != "$"]
             found += getopt.getopt(arguments, LETTERS)[0]
     return found
+
+
+def _without_program(line: str) -> str:
+    """Return the arguments of ExecStart (systemd.service(5)): with `@` among the prefixes, the second word is a name and no argument."""
+    prefixes = re.match("[-@:+!]*", line)
+    return " ".join(line.split()[2 if prefixes and "@" in prefixes[0] else 1 :])
 
 
 def _streams(tree: Tree) -> list[str]:

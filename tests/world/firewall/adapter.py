@@ -25,7 +25,12 @@ class Module:
     def get_bin_path(self, name: str, *_arguments: Any, **_options: Any) -> str | None:
         return f"/usr/sbin/{name}" if name in ("nft", "systemctl", "ip") else None
 
-    def run_command(self, command: list[str], *_arguments: Any, **_options: Any) -> tuple[int, str, str]:
+    def run_command(
+        self, command: list[str], *_arguments: Any, handle_exceptions: bool = True, **_options: Any
+    ) -> tuple[int, str, str]:
+        if command[0] not in ("systemctl", "ip", "unshare", "nft"):
+            assert not handle_exceptions, f"{command[0]} is missing, which ends the module"
+            raise FileNotFoundError(2, "No such file or directory")
         if command[0] == "systemctl":
             units = [word for word in command if word.endswith((".service", ".path"))]
             return 0, "\n\n".join(map(self._unit, units)) + "\n", ""
@@ -35,7 +40,7 @@ class Module:
             return 0, json.dumps({"nftables": []}), ""
         if command[0] == "nft" and "ruleset" in command:
             return 0, json.dumps({"nftables": [{"metainfo": {"json_schema_version": 1}}, *self.ruleset]}), ""
-        return (0, "", "") if command[:2] == ["nft", "list"] and "tables" in command else (1, "", "No such file")
+        return (0, "", "") if command[:2] == ["nft", "list"] and "tables" in command else (1, "", "No such table")
 
     def _unit(self, name: str) -> str:
         state = "active" if name in self.active else "inactive"

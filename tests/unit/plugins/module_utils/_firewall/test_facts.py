@@ -31,14 +31,18 @@ class Host:
         self.answers: dict[str, tuple[int, str, str]] = {}
         self.trials: list[str] = []
         self.without_sockets = False
+        self.absent: set[str] = set()
 
     def write(self, path: str, text: str = "") -> None:
         place = self.root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
 
-    def run_command(self, command: list[str]) -> tuple[int, str, str]:
+    def run_command(self, command: list[str], handle_exceptions: bool = True) -> tuple[int, str, str]:
         line = " ".join(command)
+        if command[0] in self.absent:
+            assert not handle_exceptions, f"{command[0]} is missing, which ends the module"
+            raise FileNotFoundError(2, "No such file or directory")
         if command[0] == "systemctl":
             return 0, "\n".join(self.unit(name) for name in command[3:]), ""
         if command[0] == "unshare":
@@ -63,7 +67,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(facts, "read_listeners", list)
-    monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, command, **_options: found.run_command(command))
+    monkeypatch.setattr(
+        AnsibleModule,
+        "run_command",
+        lambda _self, command, **options: found.run_command(command, options.get("handle_exceptions", True)),
+    )
     monkeypatch.setattr(
         AnsibleModule, "get_bin_path", lambda _self, name, *_rest, **_options: name if name in found.programs else None
     )
@@ -170,6 +178,15 @@ def test_a_bridge_with_a_network_card_is_refused(planned: Run, host: Host) -> No
     host.write("/sys/class/net/br-1a2b/brif/veth1/state")
     host.write("/sys/class/net/veth1/state")
     assert planned()["requirements"] == []
+    host.write("/sys/class/net/br-lan/brif/eth0/state")
+    host.write("/sys/class/net/eth0/device/vendor")
+    (row,) = planned()["requirements"]
+    assert "br-lan (eth0)" in row["problem"]
+
+
+def test_a_host_without_ip_and_the_older_iptables_is_planned(planned: Run, host: Host) -> None:
+    host.absent = {"ip", "iptables-legacy"}
+    host.write("/proc/net/ip_tables_names", "filter\n")
     host.write("/sys/class/net/br-lan/brif/eth0/state")
     host.write("/sys/class/net/eth0/device/vendor")
     (row,) = planned()["requirements"]

@@ -36,7 +36,10 @@ CONFIG = "etc/ssh/sshd_config"
         ({"run/systemd/generator/ssh.socket.d/addresses.conf": "ListenStream=0.0.0.0:2206\n"}, [2206]),
         ({"etc/systemd/system/ssh.socket": "[Socket]\nListenStream=2222\n"}, [2222]),
         ({"usr/lib/systemd/system/ssh.socket": "[Socket]\nListenStream=22\n", CONFIG: "Port 2222\n"}, [2222]),
-        ({"etc/default/ssh": "SSHD_OPTS='-4 -p 2207 -p2208'\n", CONFIG: "Port 2222\nListenAddress ::\n"}, [2207, 2208]),
+        (
+            {"etc/default/ssh": "SSHD_OPTS='-4 -p 2207 -p2208'\n", CONFIG: "Port 2222\nListenAddress ::\n"},
+            [2207, 2208, 2222],
+        ),
         ({"etc/default/ssh": 'SSHD_OPTS="-oPort=2209 -o ListenAddress=::"\n', CONFIG: "Port 2222\n"}, [2209, 2222]),
         ({"etc/default/ssh": "# SSHD_OPTS=-p 2207\nSSHD_OPTS=\n"}, [22]),
         ({"etc/default/ssh": "SSHD_OPTS='-4 -p'\n"}, [22]),
@@ -46,6 +49,19 @@ CONFIG = "etc/ssh/sshd_config"
                 "etc/systemd/system/ssh.service.d/a.conf": "ExecStart=\nExecStart=/usr/sbin/sshd -D -p 2210\n",
             },
             [2210],
+        ),
+        (
+            {CONFIG: "Port 2222\n", "etc/systemd/system/ssh.service": "ExecStart=-/usr/sbin/sshd -p 2211\n"},
+            [2211, 2222],
+        ),
+        ({"etc/systemd/system/ssh.service": "ExecStart=@-/usr/sbin/sshd sshd -D -p 2212\n"}, [2212]),
+        ({"etc/systemd/system/ssh.service": "ExecStart=/usr/sbin/sshd -f /etc/ssh/mine -p 2213\n"}, [2213]),
+        (
+            {
+                "usr/lib/systemd/system/ssh.service": "ExecStart=/usr/sbin/sshd -D $SSHD_OPTS\n",
+                "etc/systemd/system/sshd.service.d/a.conf": "ExecStart=\nExecStart=/usr/sbin/sshd -D -p 2214\n",
+            },
+            [2214],
         ),
     ],
 )
