@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import checks
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import checks, layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
     BY_ID,
+    MADE,
     Facts,
     Request,
     Target,
 )
+
+
+def _unused(manifest: Facts) -> tuple[str, ...]:
+    """Return what is not made again and holds nothing of this system, as Windows beside it: `bare_metal_empty` is all that it takes."""
+    return tuple(
+        name
+        for name, device in manifest["devices"].items()
+        if device["content"]["type"] not in MADE and not _is_used(manifest, name)
+    )
+
+
+def _is_used(manifest: Facts, name: str) -> bool:
+    return bool(manifest["devices"][name]["mountpoints"]) or any(
+        _is_used(manifest, child) for child in layout.children(manifest, name)
+    )
 
 
 def problems(manifest: Facts) -> list[str]:
@@ -24,7 +40,7 @@ def problems(manifest: Facts) -> list[str]:
     empty = {"content": {"type": "", "version": "", "uuid": "", "label": ""}, "mountpoints": [], "table_type": ""}
     here: dict[str, t.Any] = {name: {**manifest["devices"][name], **empty, "read_only": False} for name in disks}
     target = Target(here, {name: [path] for name, path in disks.items()}, manifest["boot"]["mode"])
-    request = Request(confirm=manifest["host"]["name"], disks=disks, passphrase=True)
+    request = Request(confirm=manifest["host"]["name"], disks=disks, empty=_unused(manifest), passphrase=True)
     return [
         f"{row['variable']} {row['problem']}: {row['remedy']}"
         for row in planning.plan(manifest, target, request).refusals

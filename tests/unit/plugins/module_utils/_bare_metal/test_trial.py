@@ -20,6 +20,16 @@ def test_what_is_not_made_again_is_named_with_its_remedy() -> None:
     assert [line for line in trial.problems(recorded()) if "linux_raid_member" in line]
 
 
+def test_windows_beside_the_system_is_no_problem() -> None:
+    manifest = simple(("ext4 /", 4000, 1000), ("ntfs", 900, 0))
+    assert trial.problems(manifest) == []
+    manifest["devices"]["sda2"]["mountpoints"] = ["/mnt/windows"]
+    manifest["mounts"].append(
+        {**manifest["mounts"][0], "target": "/mnt/windows", "source": "/dev/sda2", "type": "ntfs"}
+    )
+    assert len(trial.problems(manifest)) == 1
+
+
 def test_a_loader_that_is_not_set_up_is_named() -> None:
     manifest = copy.deepcopy(PLAIN)
     manifest["boot"]["loader"] = "systemd-boot"
