@@ -10,6 +10,7 @@ that may differ (``Match``), and to name the line that causes a setting. The rul
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import ipaddress
@@ -121,7 +122,7 @@ class Override:
         whom = f" for {', '.join(who[:3])}{' and others' if len(who) > 3 else ''}" if who else ""
         where = " (" + "; ".join(str(line) for line in self.lines) + ")" if self.lines else ""
         if self.untried:
-            whom = " for those whom the block is for (no user of this host and no address of the block reaches it)"
+            whom = " for those whom the block is for (no user of this host and no address of the block reaches it now)"
         return f"{self.keyword} is {values}{whom} and not {', '.join(sorted(self.wanted))}{where}"
 
 
@@ -293,9 +294,13 @@ def sample(name: str, pattern: str, patterns: t.Sequence[str] = ()) -> str:
     if name.endswith("address") and "/" in pattern:
         try:
             network = ipaddress.ip_network(pattern, strict=False)
-            excluded = [ipaddress.ip_network(each[1:], strict=False) for each in patterns if re.match("!.*/", each)]
         except ValueError:
             return ""
+        excluded = []
+        for each in patterns:
+            # One address is a network as well. A pattern such as `!10.*` is none.
+            with contextlib.suppress(ValueError):
+                excluded += [ipaddress.ip_network(each[1:], strict=False)] if each.startswith("!") else []
         # Where any address is left, one of these is: the first of the network, or one that follows an excluded part.
         firsts = [network[min(1, network.num_addresses - 1)], network[0]]
         firsts += [part[-1] + 1 for part in excluded if int(part[-1]) + 1 < 1 << part.max_prefixlen]

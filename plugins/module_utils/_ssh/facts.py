@@ -26,6 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access 
     listen_port,
     parse_shadow,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.match import Listed
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Service
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
 
@@ -64,6 +65,12 @@ def accounts(names: t.Iterable[str], members: t.Mapping[str, t.Sequence[str]]) -
                 groups.add(grp.getgrgid(gid).gr_name)
         found.append(Account(name, entry.pw_uid, entry.pw_dir, entry.pw_shell, password, expires, frozenset(groups)))
     return found
+
+
+def listed() -> Listed:
+    """Return the users that the host lists, and its groups without members whom it does not list."""
+    users = frozenset(entry.pw_name for entry in pwd.getpwall())
+    return Listed(users, frozenset(entry.gr_name for entry in grp.getgrall() if users.issuperset(entry.gr_mem)))
 
 
 def group_members(gid: int) -> set[str]:

@@ -31,6 +31,7 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
         _key_finding(facts),
         _access_finding(params, facts, decision),
         _overridden_finding(facts),
+        _match_finding(facts),
         *([_jail_finding(facts)] if params["fail2ban"] else []),
     ]
     if params["proof"] != "all":
@@ -143,6 +144,16 @@ def _jail_finding(facts: Facts) -> Finding:
         if facts.jail_overridden
         else f"{JAIL} overrides no other file of fail2ban",
         "set the same by ssh_fail2ban_ignoreip, ssh_fail2ban_bantime, ssh_fail2ban_findtime or ssh_fail2ban_maxretry, or remove it there",
+    )
+
+
+def _match_finding(facts: Facts) -> Finding:
+    return finding(
+        "ssh.match",
+        "warn" if facts.unsure_blocks else "pass",
+        "; ".join(map(str, facts.unsure_blocks))
+        or "every Match block with a looser setting was tried, or is for nobody",
+        "remove that from the Match block unless it is intended: the host does not tell whom the block is for",
     )
 
 

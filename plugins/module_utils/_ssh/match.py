@@ -23,6 +23,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
 Users = t.Mapping[str, t.Collection[str]]
 
 
+class Entering(t.NamedTuple):
+    """The users whom sshd lets in, with their groups: now, with those that the role gives them, and also those without a shell.
+
+    The last ones can use ``ForceCommand internal-sftp``, which needs none.
+    """
+
+    now: Users
+    planned: Users
+    shellless: Users
+
+
+class Listed(t.NamedTuple):
+    """The users that the host lists, and those of its groups that have no other members."""
+
+    users: t.Collection[str] = ()
+    groups: t.Collection[str] = ()
+
+
 def reaches(connection: t.Mapping[str, str], users: Users, match: str) -> bool:
     """Return whether a connection is one of those that a Match block is for. A criterion that nobody knows here fits none."""
     return all(_fits(connection, users, name, patterns) for name, patterns in conditions(match))
@@ -62,6 +80,36 @@ def untried(
         if not any(reaches(connection, users, line.match) for connection in connections):
             found.append(Override(line.keyword, wanted[line.keyword], now, (), (line,), untried=True))
     return found
+
+
+def sort_out(
+    found: t.Iterable[Override], tried: t.Iterable[Connection], users: Entering, host: Listed
+) -> tuple[list[Override], list[Override]]:
+    """Return, of what ``untried`` found, what is for users with the groups that the role gives them, and what may be for somebody.
+
+    The rest is in blocks for users and groups of this host, none of whom sshd lets in.
+    """
+    connections = [{**each, "user": user} for each in tried if each for user in (each["user"], *users.planned)]
+    refused, unsure = [], []
+    for override in found:
+        match = override.lines[0].match
+        if any(reaches(connection, users.planned, match) for connection in connections):
+            refused.append(override)
+        elif not _is_for_listed(match, users.shellless, host):
+            unsure.append(override)
+    return refused, unsure
+
+
+def _is_for_listed(match: str, users: Users, host: Listed) -> bool:
+    """Return whether a block is for certain users or groups, all of which are known, and none of the users fits."""
+    who = [(name, patterns) for name, patterns in conditions(match) if name in ("user", "group")]
+    named = [(name, [each for each in patterns if not each.startswith("!")]) for name, patterns in who]
+    lists = [(host.users if name == "user" else host.groups, patterns) for name, patterns in named]
+    if any(each not in listed and not {*each} & {*"*?"} for listed, patterns in lists for each in patterns):
+        return False
+    # A criterion with a wildcard may fit users whom the host does not list.
+    limited = any({*patterns} <= {*listed} for listed, patterns in lists)
+    return limited and not any(all(_fits({"user": user}, users, *each) for each in who) for user in users)
 
 
 def _is_for_nobody(match: str) -> bool:

@@ -62,6 +62,7 @@ class Facts:
     probed, empty for none. ``foreign``: listeners of a sshd outside of the units. ``key_files``: AuthorizedKeysFile in the host's own
     files. ``missing_addresses``: requested addresses that the host does not have. ``users_now``: users who can log in before the change.
     ``overridden``: lines of other drop-ins that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
+    ``unsure_blocks``: what Match blocks set that may be for somebody whom this host does not list.
     """
 
     service: Service
@@ -83,6 +84,7 @@ class Facts:
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
     overridden: t.Sequence[Line] = ()
     jail_overridden: t.Sequence[str] = ()
+    unsure_blocks: t.Sequence[Override] = ()
 
     @property
     def peer(self) -> str:

@@ -23,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access 
     access,
     has_password,
     key_problem,
+    refusal,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     DEFAULTS,
@@ -91,16 +92,18 @@ class Planner:
         drafted = self._files(facts, draft)
         tried, refused = ([], "") if problems else self._try(drafted, [None])
         planned = tried[0][1] if tried else plan.assumed(draft, config)
-        able, facts = self._read_users(facts, config, planned)
+        users, facts = self._read_users(facts, config, planned)
         decision = plan.decide(self.params, facts)
         found, files = tried, self._files(facts, decision)
         if tried:
-            everybody, *others = connections(files.lines, able)
+            everybody, *others = connections(files.lines, users.now)
             unchanged = files.planned == drafted.planned
             more, refused = self._try(files, others if unchanged else [everybody, *others])
             found = [*tried, *more] if unchanged else more
-        overridden = self._overrides(facts, decision, found, files, able)
-        facts = dataclasses.replace(facts, overridden=plan.overridden(decision, files.lines, overridden))
+        overridden, unsure = self._overrides(facts, decision, found, files, users)
+        facts = dataclasses.replace(
+            facts, overridden=plan.overridden(decision, files.lines, overridden), unsure_blocks=unsure
+        )
         present = self.params["state"] == "present"
         host_problems = checks.host_problems(self.params, facts, decision, overridden, refused)
         return {
@@ -145,10 +148,8 @@ class Planner:
             missing_addresses=[name for name in self.params["listen_addresses"] if not host_facts.can_listen(name)],
         )
 
-    def _read_users(
-        self, facts: plan.Facts, config: Config, planned: Config
-    ) -> tuple[dict[str, t.Collection[str]], plan.Facts]:
-        """Return the users whom sshd will not refuse with their present groups, and the facts with the users who can log in."""
+    def _read_users(self, facts: plan.Facts, config: Config, planned: Config) -> tuple[match.Entering, plan.Facts]:
+        """Return the users whom sshd will not refuse, and the facts with the users who can log in."""
         users = {*self.keys, *(user for found in self.members.values() for user in found)}
         named = {*users, *([facts.peer] if facts.peer else [])}
         present, joined = host_facts.accounts(named, {}), host_facts.accounts(named, self.members)
@@ -164,7 +165,12 @@ class Planner:
         }
         entering = {name for found in (now, then) for name, ways in found.items() if ways.key or ways.password}
         su = any(user.uid == 0 and has_password(user) for user in present)
-        return {user.name: user.groups for user in present if then[user.name].refusal is None}, dataclasses.replace(
+        entered = match.Entering(
+            {user.name: user.groups for user in present if then[user.name].refusal is None},
+            {user.name: user.groups for user in joined if then[user.name].refusal is None},
+            {user.name: user.groups for user in joined if refusal(user._replace(shell=""), others, self.host) is None},
+        )
+        return entered, dataclasses.replace(
             facts,
             users_now=[name for name, ways in now.items() if ways.key or (ways.password and facts.passwords_accepted)],
             key_users=[name for name, ways in then.items() if ways.key],
@@ -228,14 +234,14 @@ class Planner:
         decision: plan.Decision,
         found: t.Sequence[tuple[Connection, Config]],
         files: trial.Files,
-        users: match.Users,
-    ) -> list[Override]:
-        """Return the settings that would have other values than requested."""
+        users: match.Entering,
+    ) -> tuple[list[Override], list[Override]]:
+        """Return the settings that would have other values than requested, and those of blocks that may be for somebody."""
         if not found:
-            return []
+            return [], []
         wanted = plan.wanted_values(decision, facts.service, found[0][1])
         lines = [line for line in files.lines if line.path != plan.DROP_IN]
-        return [
-            *overrides(wanted, found, lines),
-            *match.untried(wanted, lines, [connection for connection, _config in found], users),
-        ]
+        tried = [connection for connection, _config in found]
+        untried = match.untried(wanted, lines, tried, users.now)
+        refused, unsure = match.sort_out(untried, tried, users, host_facts.listed()) if untried else ([], [])
+        return [*overrides(wanted, found, lines), *refused], unsure

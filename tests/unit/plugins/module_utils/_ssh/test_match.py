@@ -34,6 +34,8 @@ def untried(criteria: str, setting: str = "PasswordAuthentication yes") -> list[
         "User *,!alice Group *",
         "Address 10.0.0.0/8,!10.0.0.0/24",
         "Address 2001:db8::/32,!2001:db8::/64",
+        "Address 10.0.0.0/8,!10.0.0.1",
+        "Address 2001:db8::/32,!2001:db8::1,!2001:db8::",
         "Address 192.0.2.* Host *.example.org",
         "LocalPort 2222 LocalAddress 198.51.100.7",
         "invalid-user",
@@ -72,6 +74,36 @@ def test_blocks_that_nobody_reaches(criteria: str) -> None:
 )
 def test_what_a_block_that_nobody_reaches_may_set(setting: str) -> None:
     assert untried("Group students", setting) == []
+
+
+LISTED = match.Listed({"alice", "bob", "dora"}, {"alice", "bob", "staff", "sftponly", "uploads"})
+
+
+@pytest.mark.parametrize(
+    ("criteria", "refused", "unsure"),
+    [
+        ("Group sftponly", False, False),  # nobody is in it, or nobody whom sshd lets in
+        ('Group sftponly,!"domain admins" User *', False, False),
+        ("Group sftponly Address 10.0.0.0/8", False, False),
+        ("User bob Group staff", False, False),
+        ("Group students", False, True),  # of a directory service
+        ("Group students User bob", False, True),
+        ("Group sftp*", False, True),
+        ("Group sftponly User dora", False, False),
+        ("Group uploads", False, True),  # internal-sftp needs no shell
+        ("RDomain blue", False, True),
+        ("Group staff RDomain blue", False, True),
+        ("Address 10.0.0.0/8,!10.*", False, True),
+        ("Group remote", True, False),  # the role makes it
+    ],
+)
+def test_whom_a_block_that_nobody_reaches_is_for(criteria: str, refused: bool, unsure: bool) -> None:
+    lines = lines_of(f"Match {criteria}\n    PasswordAuthentication yes\n")
+    tried = config.connections(lines, USERS)
+    planned = {**USERS, "bob": {*USERS["bob"], "remote"}}
+    users = match.Entering(USERS, planned, {**planned, "dora": {"dora", "uploads"}})
+    found = match.sort_out(match.untried(WANTED, lines, tried, USERS), tried, users, LISTED)
+    assert [bool(part) for part in found] == [refused, unsure]
 
 
 NETWORKS = st.builds(

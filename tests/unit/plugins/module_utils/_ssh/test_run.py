@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, facts, findings, run, trial
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import (
+    checks,
+    facts,
+    findings,
+    match,
+    run,
+    trial,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import plan as decisions
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Account
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import DEFAULTS
@@ -269,6 +276,23 @@ def test_additional_ports_and_groups_of_a_file_are_refused(plan, etc):
 def test_a_match_block_for_one_user_is_refused(plan, etc):
     (etc / "sshd_config.d/50-later.conf").write_text("Match User bob\n  PasswordAuthentication yes\n")
     assert "passwordauthentication is yes for bob" in refused(plan())["ssh_passwords"]
+
+
+def test_a_match_block_for_nobody_is_not_refused(plan, etc, monkeypatch):
+    monkeypatch.setattr(facts, "listed", lambda: match.Listed({"alice", "bob"}, {"sftponly"}))
+    for group, status in ("sftponly", "pass"), ("students", "warn"):
+        (etc / "sshd_config.d/50-later.conf").write_text(f"Match Group {group}\n  PasswordAuthentication yes\n")
+        result = plan()
+        assert refused(result) == {}
+        (found,) = [finding for finding in result["findings"] if finding["id"] == "ssh.match"]
+        assert found["status"] == status
+        assert ("50-later.conf:2 below `Match Group students`" in found["evidence"]) is (status == "warn")
+
+
+def test_a_match_block_for_a_group_of_the_request_is_refused(plan, etc):
+    (etc / "sshd_config.d/50-later.conf").write_text("Match Group remote\n  PasswordAuthentication yes\n")
+    problems = refused(plan(allow_groups=[{"name": "remote", "members": ["alice"]}], passwords="refused"))
+    assert "below `Match Group remote`" in problems["ssh_passwords"]
 
 
 def test_proof_all_checks_the_configuration_in_force(plan, etc):
