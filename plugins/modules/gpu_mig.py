@@ -219,6 +219,7 @@ needs:
   description:
     - V(gpu_reset) if a GPU was left as it is because it needs a reset, V(reboot) if its new mode waits for one, otherwise V(none).
     - A GPU cannot be reset in most virtual machines, and with C(nvidia_drm) loaded. After the reboot the next run makes the layout.
+    - A mode that waits already is not tried again. A mode is taken back where programs use the GPU, or instances had to go for it.
   returned: success
   type: str
   sample: none

@@ -174,7 +174,8 @@ class NotAsPlanned(Exception):
 def apply(device: Device, plan_: Plan, reset: t.Callable[[], None] | None = None) -> State:
     """Apply a plan as a transaction.
 
-    Where the GPU cannot be reset, the new mode stays pending: only a reboot enters it, and the next run makes the layout.
+    Where the GPU cannot be reset, the new mode stays pending: only a reboot enters it, and the next run makes the layout. Instances that
+    had to go for it are restored instead: until the reboot nobody could use the GPU.
 
     :param reset: resets the GPU after a change of mode that needs it; only where the user allows it.
     :raises Failed: a step failed; the steps before it are reverted as far as possible.
@@ -184,7 +185,7 @@ def apply(device: Device, plan_: Plan, reset: t.Callable[[], None] | None = None
         return _carry_out(device, plan_, reset, done)
     except ResetRefused as cause:
         waiting = device.read()
-        if waiting.pending == plan_.mode:
+        if waiting.pending == plan_.mode and not (plan_.mode == DISABLED and plan_.state.layout):
             return waiting
         now, problem = _restore(device, plan_.state, reset)
         raise Failed(plan_.state, now, cause, done, problem) from cause

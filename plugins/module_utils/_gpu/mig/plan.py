@@ -252,10 +252,13 @@ def plan_mode(current: str, pending: str, wanted: str, resetless: bool, allow_re
     """Plan the change of the MIG mode.
 
     Hopper and later switch without a reset (NVML field 184). Ampere resets the GPU, and nvmlDeviceSetMigMode does that by itself when
-    the GPU is idle: where no reset is allowed, it must not even be called.
+    the GPU is idle: where no reset is allowed, it must not even be called. A mode that is pending already was set where the reset failed,
+    and each further try would stop services for nothing.
     """
     if wanted == "unchanged" or (current == wanted and pending == wanted):
         return ModePlan(write=False)
+    if not resetless and allow_reset and current != wanted and pending == wanted:
+        return ModePlan(write=False, needs="reboot")
     if resetless or allow_reset or current == wanted:
         # With current == wanted the call only cancels the pending mode.
         return ModePlan(write=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import time
 import typing as t
 
@@ -59,6 +60,8 @@ NAME = "gpu_mig"
 # Seconds between two checks for processes.
 PAUSE = 2.0
 _NOT_FOUND = 127
+# What nvidia-smi says of a GPU that programs use: "currently being used by one or more other processes".
+_IN_USE = re.compile(r"other process", re.IGNORECASE)
 CDI_REFRESH = "nvidia-cdi-refresh.service"
 _UNIT_FILES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
@@ -132,6 +135,11 @@ def run_requests(
         "Set allow_reset: gpu when no program uses it"
         for entry in judged
         if entry.plan.needs == "gpu_reset"
+    ]
+    due += [
+        f"{entry.plan.state.label} ({entry.plan.state.uuid}): {_step_to_enter(entry.plan.state, tree)}"
+        for entry in judged
+        if entry.plan.needs == "reboot" and not entry.plan.changed
     ]
     for text in [*requests.warnings, *due, *(_busy_message(entry, tree) for entry in judged if entry.busy)]:
         module.warn(text)
@@ -242,29 +250,28 @@ def _carry_out(
         finally:
             nvml.__enter__()
         if rc:
-            kind = NvmlError if rc == _NOT_FOUND else ResetRefused
-            refusals.append(f"nvidia-smi --gpu-reset ({(out + err).strip()})")
+            answer = (out + err).strip()
+            # Programs can end, and no reboot is needed then.
+            kind = NvmlError if rc == _NOT_FOUND or _IN_USE.search(answer) else ResetRefused
+            refusals.append(f"nvidia-smi --gpu-reset ({answer})")
             raise kind(CODES["RESET_REQUIRED"], refusals[-1])
 
     refusals: list[str] = []
     with _stopped(module, services if plan_.resets else []):
         after = apply(device, plan_, reset if plan_.request.allow_reset else None)
     if plan_.mode and after.mode != plan_.mode:
-        module.warn(f"{after.label} ({after.uuid}): {refusals[-1]}: {_step_to_enter(plan_.mode, tree)}")
-        # What an earlier run has set waits already.
-        same = (after.mode, after.pending, after.layout) == (plan_.state.mode, plan_.state.pending, plan_.state.layout)
-        plan_ = dataclasses.replace(Plan(plan_.state, plan_.request) if same else plan_, needs="reboot")
+        module.warn(f"{after.label} ({after.uuid}): {refusals[-1]}: {_step_to_enter(after, tree)}")
+        plan_ = dataclasses.replace(plan_, needs="reboot")
     return plan_, after
 
 
-def _step_to_enter(mode: str, tree: Tree) -> str:
-    """Return how a GPU that cannot be reset enters its pending mode."""
-    loaded = (
-        " nvidia_drm is loaded, which alone prevents a reset: `rmmod nvidia_drm` and another run do without a reboot."
-        if tree.exists("/sys/module/nvidia_drm")
-        else ""
+def _step_to_enter(state: State, tree: Tree) -> str:
+    """Return how a GPU that was not reset enters its pending mode."""
+    unload = "`rmmod nvidia_drm` and " if tree.exists("/sys/module/nvidia_drm") else ""
+    return (
+        f"MIG {state.pending} waits for a reboot, after which the boot's service or the next run makes the layout."
+        f" Where the GPU can be reset, {unload}`nvidia-smi --gpu-reset -i {state.uuid}` do without, when no program uses it"
     )
-    return f"MIG {mode} waits for a reboot, after which the boot's service or the next run makes the layout.{loaded}"
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ class Host:
         self.machine: Machine | None = None
         self.active = {"nvidia-persistenced", "nvidia-dcgm"}
         self.commands: list[str] = []
-        self.refuses = ""
+        self.refuses = self.says = ""
         self.missing: list[str] = []
 
     def touch(self, *paths: str) -> None:
@@ -47,7 +47,7 @@ class Host:
             return 0 if command[-1] in self.active else 3, "", ""
         self.commands.append(line)
         if self.refuses and self.refuses in line:
-            return 1, "", f"{self.refuses} failed"
+            return 1, "", self.says or f"{self.refuses} failed"
         if command[0] in self.missing:
             raise FileNotFoundError(2, "No such file or directory", command[0])
         if command[0] == "nvidia-smi" and self.machine:
@@ -395,6 +395,43 @@ def test_services_start_again_when_the_reset_fails(mig: Run, host: Host) -> None
         assert "--gpu-reset failed" in result["warnings"][0]
         assert host.commands[-1] == "systemctl start nvidia-dcgm"
         assert machine.state()["gpu.0.mig.pending"] == "1"
+
+
+def test_mode_that_waits_stops_no_service_again(mig: Run, host: Host) -> None:
+    with fake(["A100 40GB"]):
+        host.refuses = "--gpu-reset"
+        params = {"mode": "enabled", "allow_reset": "gpu", "stop_services": ["nvidia-dcgm"]}
+        mig(**params)
+        host.commands.clear()
+        result = mig(**params)
+        assert (result["changed"], result["needs"], host.commands) == (False, "reboot", [])
+        assert "waits for a reboot" in result["warnings"][0]
+
+
+USED = """\
+GPU 00000000:07:00.0 is currently in use by one or more other processes (e.g., CUDA application, or a monitoring application).
+"""
+
+
+def test_gpu_that_programs_use_waits_for_no_reboot(mig: Run, host: Host) -> None:
+    with fake(["A100 40GB"]) as machine:
+        host.refuses, host.says = "--gpu-reset", USED
+        before = machine.state()
+        result = mig(mode="enabled", allow_reset="gpu")
+        assert "in use by one or more other processes" in result["msg"]
+        assert result["restored"] and machine.state() == before
+
+
+def test_instances_of_a_gpu_that_cannot_be_reset_are_restored(mig: Run, host: Host) -> None:
+    with fake(["A100 40GB"]) as machine:
+        host.machine = machine
+        mig(mode="enabled", layout=[{"profile": "3g.20gb", "count": 2}], allow_reset="gpu")
+        host.refuses, host.says = "--gpu-reset", "GPU 00000000:00:04.0: Not Supported"
+        machine.fail("nvmlDeviceSetMigMode", "SUCCESS", activation="RESET_REQUIRED")
+        result = mig(mode="disabled", allow_reset="gpu")
+        assert "Not Supported" in result["msg"] and result["restored"]
+        assert (result["now"]["mode"], result["now"]["pending"]) == ("enabled", "enabled")
+        assert [row["profile"] for row in result["now"]["instances"]] == ["3g.20gb", "3g.20gb"]
 
 
 def test_failure_has_both_states_and_earlier_gpus(mig: Run) -> None:

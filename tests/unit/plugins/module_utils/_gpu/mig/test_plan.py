@@ -250,6 +250,8 @@ def test_instances_go_before_mig_is_switched_off() -> None:
         ("disabled", "disabled", "enabled", False, False, ModePlan(write=False, needs="gpu_reset")),
         # Ampere with a change pending: it is not written again, and still needs the reset.
         ("disabled", "enabled", "enabled", False, False, ModePlan(write=False, needs="gpu_reset")),
+        # A reset was tried when it was set.
+        ("disabled", "enabled", "enabled", False, True, ModePlan(write=False, needs="reboot")),
         ("disabled", "enabled", "disabled", False, False, ModePlan(write=True)),
     ],
 )
