@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     is_device_id,
     toolkit_problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
     Facts,
     branch_of,
@@ -178,7 +179,7 @@ def check_host(draft: Draft) -> None:
         "do not apply the role where a container's host or an image provides the driver, or remove these libraries",
     )
     # The GPUs of an image that is being made are elsewhere. A loaded module was not stopped.
-    obstacles_here = host.get("module_obstacles", []) if draft.gpus and not host["driver"]["loaded"] else []
+    obstacles_here = host.get("module_obstacles", []) if of_host(host["gpus"]) and not host["driver"]["loaded"] else []
     plan.require(
         not obstacles_here,
         name,

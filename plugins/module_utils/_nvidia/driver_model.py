@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus
     find_chip,
     lowest_driver,
     of_host,
+    passed_on,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import kernel_flavours
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
@@ -249,9 +250,15 @@ class Draft:
         self.system = host["system"]
         self.installed = installed_choice(host)
         requested = [gpu for gpu in request.gpus if is_device_id(gpu)]
-        self.gpus = of_host(host["gpus"])
+        # A virtual machine can borrow the only card: it returns to the driver that is installed when the machine stops.
+        self.gpus = of_host(host["gpus"]) or [gpu for gpu in passed_on(host["gpus"]) if self._serves(gpu)]
         self.cards = cards_of(int(gpu, 16) for gpu in requested or [gpu["device_id"] for gpu in self.gpus])
         self.plan = Plan(generations=self.cards.names)
+
+    def _serves(self, gpu: Facts) -> bool:
+        """Return whether the installed driver has support for a GPU."""
+        cards, branch = cards_of([int(gpu["device_id"], 16)]), self.installed.branch
+        return branch > 0 and cards.lowest_branch <= branch <= cards.highest_branch
 
     @property
     def cuda_repository(self) -> package_data.CudaRepository | None:

@@ -73,6 +73,11 @@ def of_host(gpus: t.Iterable[Facts]) -> list[Facts]:
     return [gpu for gpu in gpus if gpu.get("kernel_driver") not in pci.PASSED_ON]
 
 
+def passed_on(gpus: t.Iterable[Facts]) -> list[Facts]:
+    """Return the GPUs that a virtual machine has now, or is to have."""
+    return [gpu for gpu in gpus if gpu.get("kernel_driver") in pci.PASSED_ON]
+
+
 def of_driver(gpus: t.Iterable[Facts]) -> list[Facts]:
     """Return the GPUs that programs of the host can use: those that the driver runs, and before it is loaded those of the host.
 

@@ -175,6 +175,19 @@ def test_a_daemon_does_not_count_as_use(command: str, tmp_path: Path) -> None:
     assert plan_driver(host, {"branch": "595"}).refused is False
 
 
+def test_card_that_a_virtual_machine_borrows_keeps_its_driver(tmp_path: Path) -> None:
+    """The host has its only card on vfio-pci while the machine runs (libvirt: managed)."""
+    host = gpu_hosts.gather("healthy_workstation", tmp_path)
+    for gpu in host["gpus"]:
+        gpu["kernel_driver"] = "vfio-pci"
+    plan = plan_driver(host, {})
+    assert (problems(plan), plan.changes, plan.branch) == ([], False, 580)
+    # The installed driver does not serve this one, which is never returned to it.
+    for gpu in host["gpus"]:
+        gpu["device_id"] = "128b"
+    assert [found for _variable, found in problems(plan_driver(host, {})) if "of its own" in found]
+
+
 def test_known_build_failure_can_be_ignored() -> None:
     plan = plan_driver(make_host("Debian 13"), {"source": "archive", "ignore_build_failures": True})
     assert (plan.branch, plan.changes, plan.refused) == (550, True, False)
