@@ -20,11 +20,11 @@ Key = tuple[str, str, str]
 
 # Hooks that a packet for this machine passes.
 HOOKS = ("ingress", "prerouting", "input")
-# What counts, logs or marks, and decides nothing. `xt` without a name is a match or target of iptables that this nft cannot show.
-PASSING = ("counter", "log", "limit", "quota", "mangle", "comment", "meter", "notrack")
+# What counts, logs or marks, and decides nothing. `limit` and `quota` decide: a rule with one drops only a part.
+PASSING = ("counter", "log", "mangle", "comment", "notrack")
 REFUSING = ("REJECT", "DROP", "TARPIT")
 # Matches that say nothing about who asks for which port: a rule with these alone is for everything that is new.
-GENERAL = ("nfproto", "l4proto", "pkttype")
+GENERAL = {"nfproto": {"ipv4"}, "l4proto": {"tcp", "udp"}}
 INTERFACE = ("iifname", "iif")  # codespell:ignore iif
 
 
@@ -62,7 +62,7 @@ def _closes(key: Key, rules: t.Mapping[Key, t.Sequence[Rule]], passed: set[Key])
         ((verb, value),) = decisions[0].items()
         if verb in ("accept", "return"):
             return False
-        if verb in ("drop", "reject") or (verb == "xt" and (not value or value.get("name") in REFUSING)):
+        if verb in ("drop", "reject") or (verb == "xt" and value and value.get("name") in REFUSING):
             return True
         if verb in ("jump", "goto"):
             goal = (*key[:2], value["target"])
@@ -79,8 +79,12 @@ def _is_general(part: t.Mapping[str, t.Any]) -> bool:
     if not isinstance(field, dict):
         return False
     if "meta" in field:
+        key, right = field["meta"]["key"], value.get("right")
+        values = right.get("set", []) if isinstance(right, dict) else right if isinstance(right, list) else [right]
         # What comes not from this interface, such as `lo`, is all the rest.
-        return field["meta"]["key"] in GENERAL or (field["meta"]["key"] in INTERFACE and value["op"] == "!=")
+        if value["op"] == "!=":
+            return key in INTERFACE
+        return any(each in values for each in GENERAL.get(key, ()))
     return "ct" in field and field["ct"].get("key") == "state" and "new" in json.dumps(value.get("right"))
 
 

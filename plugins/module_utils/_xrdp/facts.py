@@ -43,7 +43,7 @@ SESSION_MANAGER = "/usr/bin/x-session-manager"
 AUTH_LOG = "/var/log/auth.log"
 
 # What is read of a session of logind.
-LOGIN = ("Name", "Seat", "Type", "Class", "Service", "Leader")
+LOGIN = ("Name", "Seat", "Type", "Class", "Service", "Leader", "State")
 
 DISPLAY_MANAGER = "/etc/X11/default-display-manager"
 
@@ -67,6 +67,19 @@ def _user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def parse_logins(shown: str) -> list[dict[str, str]]:
+    """Return the sessions of users from ``loginctl show-session``.
+
+    One that is closing has ended by a logout, and only programs such as tmux, which the user left behind, still run in it.
+    """
+    blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n")]
+    return [
+        block
+        for block in blocks
+        if block.get("Name") and block.get("Class") == "user" and block.get("State") != "closing"
+    ]
 
 
 def _login(block: t.Mapping[str, str]) -> Login:
@@ -196,8 +209,7 @@ class HostReader:
         wanted = [f"--property={name}" for name in LOGIN]
         shown = [loginctl, *wanted, "show-session", *ids]
         _rc, out, _err = self.module.run_command(shown)
-        blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in out.split("\n\n")]
-        return [block for block in blocks if block.get("Name") and block.get("Class") == "user"]
+        return parse_logins(out)
 
     def gnome(self, backend: str) -> xrdp_gnome.Facts:
         """Read the settings and sessions of GNOME's remote login. Nothing is read where it never was the backend."""

@@ -19,6 +19,10 @@ INVALID = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "inv
 COUNTER = {"counter": {"packets": 0, "bytes": 0}}
 
 
+def meta(key: str, right: Any) -> dict[str, Any]:
+    return {"match": {"op": "==", "left": {"meta": {"key": key}}, "right": right}}
+
+
 def named(*rules: list[dict[str, Any]], more: tuple[dict[str, Any], ...] = (), **chain: Any) -> list[str]:
     rows = [
         {"metainfo": {"json_schema_version": 1}},
@@ -42,7 +46,17 @@ def named(*rules: list[dict[str, Any]], more: tuple[dict[str, Any], ...] = (), *
         ([[FROM_CARD, {"drop": None}]], False),
         ([[{"accept": None}], [{"drop": None}]], False),
         ([[COUNTER]], False),
-        ([[{"log": {"prefix": "x"}}], [{"xt": None}]], True),
+        # A match or target of iptables that this nft cannot show may be anything.
+        ([[{"log": {"prefix": "x"}}], [{"xt": None}]], False),
+        ([[{"xt": {"type": "target", "name": "REJECT"}}]], True),
+        ([[{"limit": {"rate": 100, "per": "second", "inv": True}}, {"drop": None}]], False),
+        ([[{"quota": {"val": 1, "val_unit": "mbytes", "inv": True}}, {"drop": None}]], False),
+        ([[meta("pkttype", "broadcast"), {"drop": None}]], False),
+        ([[meta("nfproto", "ipv6"), {"drop": None}]], False),
+        ([[meta("nfproto", "ipv4"), {"drop": None}]], True),
+        ([[meta("l4proto", "icmpv6"), {"drop": None}]], False),
+        ([[meta("l4proto", {"set": ["tcp", "udp"]}), {"drop": None}]], True),
+        ([[meta("l4proto", "ipv6-icmp"), {"accept": None}], [{"drop": None}]], True),
         ([[{"xt": {"type": "target", "name": "LOG"}}]], False),
         ([[{"jump": {"target": "in"}}]], False),
     ],

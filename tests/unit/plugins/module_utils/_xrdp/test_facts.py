@@ -17,6 +17,20 @@ def test_users_with_a_primary_group_are_found_by_its_number() -> None:
     assert facts.primary_members("no-such-group") == []
 
 
+def test_a_session_that_a_user_has_left_is_none() -> None:
+    assert "State" in facts.LOGIN
+    shown = "\n\n".join(
+        f"Name={name}\nClass={kind}\nService=xrdp-sesman\nLeader=7\nState={state}\n"
+        for name, kind, state in (
+            ("alice", "user", "active"),
+            ("bob", "user", "closing"),
+            ("carol", "user", "online"),
+            ("gdm", "greeter", "active"),
+        )
+    )
+    assert [login["Name"] for login in facts.parse_logins(shown)] == ["alice", "carol"]
+
+
 def test_a_missing_group_has_no_list_of_members() -> None:
     assert facts.members("no-such-group") is None
     assert isinstance(facts.members(grp.getgrgid(0).gr_name), list)
