@@ -66,7 +66,7 @@ def missing_packages(run: t.Callable[..., tuple[int, str, str]], names: t.Sequen
     """
     command = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *names]
     _status, output, _error = run(command)
-    found = lines.parse("dpkg-query", output, {"package": r"(?P<state>[a-z][a-z])\S? *(?P<name>\S+)"})
+    found = lines.parse("dpkg-query", output, {"package": r"(?P<state>[a-z][a-zA-Z])\S? *(?P<name>\S+)"})
     installed = {match["name"] for _form, match in found if match["state"] in ("ii", "hi")}
     return [name for name in names if name not in installed]
 

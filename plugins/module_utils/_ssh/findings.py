@@ -137,12 +137,16 @@ def _access_finding(params: Params, facts: Facts, decision: Decision) -> Finding
 
 
 def _jail_finding(facts: Facts) -> Finding:
+    parts = [f"not in force for sshd because of {JAIL}: {'; '.join(facts.jail_overridden)}"] * bool(
+        facts.jail_overridden
+    )
+    parts += [f"in force for sshd instead of what {JAIL} says: {'; '.join(facts.jail_stronger)}"] * bool(
+        facts.jail_stronger
+    )
     return finding(
         "ssh.jail_overridden",
-        "warn" if facts.jail_overridden else "pass",
-        f"not in force for sshd because of {JAIL}: {'; '.join(facts.jail_overridden)}"
-        if facts.jail_overridden
-        else f"{JAIL} overrides no other file of fail2ban",
+        "warn" if parts else "pass",
+        "; ".join(parts) or f"{JAIL} overrides no other file of fail2ban",
         "set the same by ssh_fail2ban_ignoreip, ssh_fail2ban_bantime, ssh_fail2ban_findtime or ssh_fail2ban_maxretry, or remove it there",
     )
 

@@ -62,6 +62,7 @@ class Facts:
     probed, empty for none. ``foreign``: listeners of a sshd outside of the units. ``key_files``: AuthorizedKeysFile in the host's own
     files. ``missing_addresses``: requested addresses that the host does not have. ``users_now``: users who can log in before the change.
     ``overridden``: lines of other drop-ins that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
+    ``jail_stronger``: what puts the role's values for fail2ban out of force.
     ``unsure_blocks``: what Match blocks set that may be for somebody whom this host does not list.
     """
 
@@ -84,6 +85,7 @@ class Facts:
     foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
     overridden: t.Sequence[Line] = ()
     jail_overridden: t.Sequence[str] = ()
+    jail_stronger: t.Sequence[str] = ()
     unsure_blocks: t.Sequence[Override] = ()
 
     @property

@@ -132,6 +132,7 @@ class Planner:
         service, listeners = self._read_listeners(peer)
         main = host_facts.read(MAIN_CONFIG) if os.path.exists(MAIN_CONFIG) else ""
         included = ensure_include(main) if main else ""
+        jail = (Tree(), "sshd", plan.JAIL, self.params)
         return plan.Facts(
             service=service,
             listeners=listeners,
@@ -142,9 +143,8 @@ class Planner:
             key_files=trial.key_files_of(trial.Files({}).lines),
             banners=self._banners(service, peer, local_address(config)),
             foreign=host_facts.foreign_listeners(listeners, service.pid),
-            jail_overridden=fail2ban.overridden(Tree(), "sshd", plan.JAIL, self.params)
-            if self.params["fail2ban"]
-            else [],
+            jail_overridden=fail2ban.overridden(*jail) if self.params["fail2ban"] else [],
+            jail_stronger=fail2ban.stronger(*jail) if self.params["fail2ban"] else [],
             missing_addresses=[name for name in self.params["listen_addresses"] if not host_facts.can_listen(name)],
         )
 

@@ -29,6 +29,8 @@ FOLDER = "/etc/fail2ban"
 # Debian's own file in jail.d.
 PACKAGED = ("defaults-debian.conf",)
 OPTIONS = ("bantime", "findtime", "maxretry", "ignoreip")
+# Of the units, by their first letters.
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 2629800, "y": 31557600}
 ALWAYS_IGNORED = ("127.0.0.1/8", "::1", "127.0.0.0/8")
 
 
@@ -62,37 +64,67 @@ def problems(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
         )
 
 
+class Setting(t.NamedTuple):
+    """A value in a file of the host. ``wins``: that file is read after the role's own."""
+
+    value: str
+    place: str
+    wins: bool
+
+
 def overridden(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -> list[str]:
     """Return what the host's own files say of a jail, and what the role's file puts out of force.
 
     :param own: the role's file in jail.d.
     :param params: as for ``problems``.
     """
-    found: dict[str, tuple[str, str]] = {}
+    try:
+        found = _settings(tree, jail, own)
+    except configparser.Error as error:
+        return [f"{error.source}, which cannot be read: {' '.join(str(error).split())}"]  # type: ignore[attr-defined]
+    return _named(
+        {key: (_lost(each.value, params[f"fail2ban_{key}"]), each) for key, each in found.items() if not each.wins}
+    )
+
+
+def stronger(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -> list[str]:
+    """Return what the host's own files say of a jail, and what puts the role's values out of force. Parameters as of ``overridden``."""
+    try:
+        found = _settings(tree, jail, own)
+    except configparser.Error:
+        return []
+    return _named(
+        {key: (_winning(each.value, params[f"fail2ban_{key}"]), each) for key, each in found.items() if each.wins}
+    )
+
+
+def _named(values: t.Mapping[str, tuple[str, Setting]]) -> list[str]:
+    return [f"{key} = {value} ({each.place})" for key, (value, each) in values.items() if value]
+
+
+def _settings(tree: Tree, jail: str, own: str) -> dict[str, Setting]:
+    """Return the values in force without the role's file; those that are in force with it as well win."""
+    found: dict[str, Setting] = {}
     # jail.conf(5): the last value counts, and that of a jail before that of all.
-    names = [f"jail.d/{name}" for name in tree.names(f"{FOLDER}/jail.d") if name not in PACKAGED]
+    names = sorted(
+        {own, *(f"{FOLDER}/jail.d/{name}" for name in tree.names(f"{FOLDER}/jail.d") if name not in PACKAGED)}
+    )
     local = [name for name in names if name.endswith(".local")]
     parsers = []
-    for name in [*(name for name in names if name.endswith(".conf")), "jail.local", *local]:
-        path = f"{FOLDER}/{name}"
+    later = False
+    for path in [*(name for name in names if name.endswith(".conf")), f"{FOLDER}/jail.local", *local]:
+        later = later or path == own
         if path != own and tree.exists(path):
             parser = configparser.RawConfigParser(strict=False, default_section="", inline_comment_prefixes=(";",))
-            try:
-                parser.read_string(tree.text(path), path)
-            except configparser.Error as error:
-                return [f"{path}, which cannot be read: {' '.join(str(error).split())}"]
-            parsers.append((path, parser))
+            parser.read_string(tree.text(path), path)
+            parsers.append((path, later, parser))
     for section in ("DEFAULT", jail):
-        for path, parser in parsers:
+        for path, wins, parser in parsers:
             for key in OPTIONS:
                 if parser.has_option(section, key):
-                    found[key] = (
-                        " ".join(re.split(r"[,\s]+", parser.get(section, key).strip())),
-                        f"{path} [{section}]",
-                    )
-    ours = {key: params[f"fail2ban_{key}"] for key in OPTIONS}
-    lost = {key: _lost(value, ours[key]) for key, (value, _place) in found.items()}
-    return [f"{key} = {value} ({found[key][1]})" for key, value in lost.items() if value]
+                    value = " ".join(re.split(r"[,\s]+", parser.get(section, key).strip()))
+                    found[key] = Setting(value, f"{path} [{section}]", wins and section == jail)
+    return found
 
 
 def _lost(value: str, ours: t.Any) -> str:
@@ -100,7 +132,23 @@ def _lost(value: str, ours: t.Any) -> str:
     if isinstance(ours, list):
         kept = {*ALWAYS_IGNORED, *ours}
         return " ".join(word for word in value.split() if word not in kept and "%(" not in word)
-    return "" if value == str(ours) or "%(" in value else value
+    return "" if _seconds(value) == _seconds(str(ours)) or "%(" in value else value
+
+
+def _winning(value: str, ours: t.Any) -> str:
+    """Return a value that is in force instead of the role's; of a list, one that lacks a word of the role's."""
+    if isinstance(ours, list):
+        return "" if {*ours} <= {*ALWAYS_IGNORED, *value.split()} or "%(" in value else value
+    return _lost(value, ours)
+
+
+def _seconds(text: str) -> int | str:
+    """Return a time of fail2ban in seconds, and what is none as it is."""
+    parts = re.findall(r"(\d+)\s*([a-z]*)", text)
+    if not re.fullmatch(r"(\d+\s*[a-z]*\s*)+", text):
+        return text
+    units = [SECONDS.get(unit[:2] if unit.startswith("mo") else unit[:1]) for _number, unit in parts]
+    return text if None in units else sum(int(number) * (unit or 0) for (number, _unit), unit in zip(parts, units))
 
 
 def _is_network(text: str) -> bool:

@@ -47,17 +47,26 @@ def first_open_port(proc: str = "/proc") -> int:
 
 def stranger(address: str, port: int, uids: t.Collection[int], proc: str = "/proc") -> str:
     """Return why what listens for TCP at an address and a port is not run by one of these users."""
-    meant = {entry[4][0] for entry in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)}
+    try:
+        meant = {_plain(str(entry[4][0])) for entry in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError) as error:
+        return f"{address!r} is no address of this machine: {error}"
     holders = {
         row.uid
         for row in read_sockets(proc)
         if (row.protocol, row.port) == ("tcp", port)
-        and (row.address in meant or ipaddress.ip_address(row.address).is_unspecified)
+        and (_plain(row.address) in meant or _plain(row.address).is_unspecified)
     }
     if not holders:
         return "nobody listens there"
     foreign = sorted(holders - set(uids))
     return f"{', '.join(map(_name, foreign))} listens there, and not the service" if foreign else ""
+
+
+def _plain(text: str) -> t.Any:
+    """Return an address; one that is IPv4 in IPv6 as IPv4."""
+    address = ipaddress.ip_address(text)
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _name(uid: int) -> str:

@@ -5,11 +5,13 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
     Package,
     brought_by,
+    missing_packages,
     parse_automatic,
     parse_policy,
     parse_status,
     unfinished,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 
 STATUS = """\
 Package: cuda-toolkit-13-0
@@ -163,3 +165,20 @@ def test_a_root_stays_where_something_would_be_left_without_it(more, staying):
 def test_dependency_of_a_kept_package_is_not_removed():
     host = {"toolkit": package("nvcc"), "nvcc": package("libraries"), "libraries": package(), "own": package("toolkit")}
     assert brought_by(["toolkit"], host, {"nvcc", "libraries"}) == []
+
+
+def test_packages_in_part_are_missing_and_known_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(lines, "_warn", warned.append)
+    states = {
+        "whole": "ii ",
+        "kept": "hi ",
+        "unpacked": "iU ",
+        "failed": "iF ",
+        "half": "iHR",
+        "pending": "iW ",
+        "gone": "rc ",
+    }
+    shown = "".join(f"{state}{name}\n" for name, state in states.items())
+    assert missing_packages(lambda _command: (0, shown, ""), [*states, "new"]) == [*list(states)[2:], "new"]
+    assert warned == []

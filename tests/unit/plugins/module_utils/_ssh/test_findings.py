@@ -39,6 +39,7 @@ def test_a_sshd_that_a_user_started_is_a_warning():
         ({}, {"jail_overridden": ["ignoreip = 192.0.2.9 (jail.local [DEFAULT])"]}, "ssh.jail_overridden", "warn"),
         ({}, {}, "ssh.match", "pass"),
         ({}, {"unsure_blocks": ["passwordauthentication is yes"]}, "ssh.match", "warn"),
+        ({}, {"jail_stronger": ["bantime = 3d (zz.local [sshd])"]}, "ssh.jail_overridden", "warn"),
         ({}, {"key_problems": ["alice: /home/alice is writable by others"]}, "ssh.authorized_keys", "warn"),
         ({"proof": "all"}, {"banners": {22: ANSWER}}, "ssh.banner", "pass"),
         ({"proof": "all"}, {"banners": {22: ""}}, "ssh.banner", "fail"),

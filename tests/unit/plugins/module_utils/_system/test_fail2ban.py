@@ -12,6 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail
     is_idle,
     overridden,
     problems,
+    stronger,
 )
 
 REQUEST: dict[str, Any] = {
@@ -88,6 +89,14 @@ def test_fail2ban_is_idle_if_stopped_and_disabled(active: str, at_boot: str, idl
         ),
         ({"jail.d/defaults-debian.conf": "[sshd]\nmaxretry = 9\n", "jail.conf": "[DEFAULT]\nbantime = 10m\n"}, []),
         ({"jail.d/rigwright.local": "[sshd]\nmaxretry = 9\n"}, []),
+        ({"jail.local": "[sshd]\nbantime = 60m\nfindtime = 10 minutes\n"}, []),
+        ({"jail.local": "[sshd]\nbantime = 3600\nfindtime = 9m 60s\n"}, []),
+        (
+            {"jail.local": "[sshd]\nbantime = -1\nfindtime = soon\n"},
+            ["bantime = -1 (jail.local [sshd])", "findtime = soon (jail.local [sshd])"],
+        ),
+        ({"jail.local": "[sshd]\nbantime = 2d\n", "jail.d/zz.local": "[sshd]\nbantime = 3d\n"}, []),
+        ({"jail.d/zz.local": "[DEFAULT]\nbantime = 3d\n"}, ["bantime = 3d (jail.d/zz.local [DEFAULT])"]),
         ({"jail.local": "[DEFAULT]\nfindtime = %(bantime)s\n[nginx]\nmaxretry = 9\n"}, []),
         ({"jail.local": "[sshd]\n[sshd]\nenabled = true\nmaxretry = 3 ; few\n"}, ["maxretry = 3 (jail.local [sshd])"]),
     ],
@@ -99,6 +108,29 @@ def test_what_a_jail_puts_out_of_force(tmp_path: Path, files: dict[str, str], fo
         path.write_text(text)
     own = "/etc/fail2ban/jail.d/rigwright.local"
     named = overridden(Tree(str(tmp_path)), "sshd", own, {**REQUEST, "fail2ban_ignoreip": ["192.0.2.9"]})
+    assert [line.replace("/etc/fail2ban/", "") for line in named] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("zz.local", "[sshd]\nbantime = 3d\n", ["bantime = 3d (jail.d/zz.local [sshd])"]),
+        ("zz.local", "[sshd]\nbantime = 60m\n", []),
+        ("zz.local", "[DEFAULT]\nbantime = 3d\n", []),
+        ("zz.local", "[sshd]\nignoreip = 10.0.0.1\n", ["ignoreip = 10.0.0.1 (jail.d/zz.local [sshd])"]),
+        ("zz.local", "[sshd]\nignoreip = 10.0.0.1 192.0.2.9\n", []),
+        ("aa.local", "[sshd]\nbantime = 3d\n", []),
+        ("zz.conf", "[sshd]\nbantime = 3d\n", []),
+    ],
+)
+def test_a_later_file_puts_the_values_of_the_role_out_of_force(
+    tmp_path: Path, name: str, text: str, found: list[str]
+) -> None:
+    folder = tmp_path / "etc/fail2ban/jail.d"
+    folder.mkdir(parents=True)
+    (folder / name).write_text(text)
+    own = "/etc/fail2ban/jail.d/rigwright.local"
+    named = stronger(Tree(str(tmp_path)), "sshd", own, {**REQUEST, "fail2ban_ignoreip": ["192.0.2.9"]})
     assert [line.replace("/etc/fail2ban/", "") for line in named] == found
 
 
