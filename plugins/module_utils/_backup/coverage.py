@@ -9,6 +9,7 @@ Every mounted file system is in a job, at least in part, or is excluded by one.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 import typing as t
@@ -63,8 +64,24 @@ def sources(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
     return [
         mount.target
         for mount in mounts
-        if holds_data(mount) and draws_from(job, mount.target) and not _is_self_bind(mount, mounts)
+        if holds_data(dataclasses.replace(mount, user=0) if names(job, mount) else mount)
+        and draws_from(job, mount.target)
+        and not _is_self_bind(mount, mounts)
     ]
+
+
+def names(job: Job, mount: Mount) -> bool:
+    """Return whether a job asks for what is mounted, by a path at or in it: then it counts like a mount of root."""
+    return any(is_within(path, mount.target) for path in job.paths)
+
+
+def reads(job: Job, place: str, mounts: t.Sequence[Mount]) -> bool:
+    """Return whether a job reads the file system of a place below its paths: a job of one file system reads no other there."""
+    homes = [_home(path, mounts) for path in job.paths if is_within(place, path)]
+    own = _home(place, mounts)
+    return not job.one_file_system or any(
+        not home or not own or own == home or (own.device and own.device == home.device) for home in homes
+    )
 
 
 def draws_from(job: Job, place: str) -> bool:

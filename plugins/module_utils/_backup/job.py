@@ -267,7 +267,7 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     outcome = judge(done)
     summary = progress.summary
     # restic 0.19 ends with 0 also when a file was deleted meanwhile.
-    lost, gone = unread(done.err, job.paths, mounts)
+    lost, gone = unread(done.err, job, mounts)
     if outcome.kind == PARTIAL:
         if lost:
             outcome = Outcome(PARTIAL, f"{len(lost)} could not be read: {', '.join(map(shown, lost[:5]))}")

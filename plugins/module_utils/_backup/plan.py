@@ -255,7 +255,13 @@ def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.It
             f"reached without TLS: {', '.join(clear)}; the backups are encrypted, the server's password is not",
             "use https, or the tunnel (docs/frp.md)",
         )
-    of_users = [shown(mount.target) for mount in host.mounts if mount.user and is_covered(config, mount.target)]
+    of_users = [
+        shown(mount.target)
+        for mount in host.mounts
+        if mount.user
+        and is_covered(config, mount.target)
+        and not any(coverage.names(job, mount) for job in config.jobs.values())
+    ]
     if of_users:
         yield finding(
             "backup.user_mounts",

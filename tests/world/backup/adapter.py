@@ -54,7 +54,8 @@ def targets(fstab: str, binds: bool = True) -> list[str]:
 def unread(messages: list[dict[str, Any]], sources: list[str], mountinfo: str = "") -> dict[str, int]:
     """Return how many of restic's errors are a loss, and how many only say that something has changed meanwhile."""
     text = "\n".join(map(json.dumps, messages))
-    lost, gone = unread_of(text, sources, mounts.parse_mountinfo(mountinfo))
+    (job,) = _jobs([{"paths": sources}])
+    lost, gone = unread_of(text, job, mounts.parse_mountinfo(mountinfo))
     return {"lost": len(lost), "changed": len(gone)}
 
 

@@ -102,6 +102,17 @@ def test_sources_are_the_file_systems_that_a_job_reads() -> None:
     assert coverage.sources(everything, MOUNTS) == ["/", "/data", "/home", "/srv/sets", "/var/tmp"]
 
 
+def test_mount_of_a_user_is_a_source_where_a_job_names_it() -> None:
+    """An empty directory would be backed up as good once it is not mounted."""
+    mounts = [*MOUNTS, Mount("/home/alice/plain", "/home/alice/enc", "fuse.gocryptfs", device="0:70", user=1000)]
+    for path in ("/home/alice/plain", "/home/alice/plain/work"):
+        assert coverage.sources(job(path), mounts) == ["/", "/home", "/home/alice/plain"]
+    for one_file_system in (True, False):
+        assert "/home/alice/plain" not in coverage.sources(job("/home", one_file_system=one_file_system), mounts)
+    own = [Mount("/run/user/1000/doc", "portal", "fuse.portal", user=1000)]
+    assert coverage.sources(job("/run/user/1000/doc"), own) == []
+
+
 def test_self_bind_mount_is_not_the_expected_disk() -> None:
     """Mount as ProtectHome=read-only and ReadWritePaths= do; an empty /home would be backed up."""
     root = Mount("/", "/dev/sda2", "btrfs", "/@", "0:30", subvolume="/@")

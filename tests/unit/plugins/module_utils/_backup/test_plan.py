@@ -190,6 +190,14 @@ def test_a_repository_on_the_same_disk_is_a_finding() -> None:
     assert not plan(Host(mounts=[root, BACKUP]), excludes=["/backup"], manifest=False).findings
 
 
+def test_mount_of_a_user_is_a_warning_unless_a_job_names_it() -> None:
+    far = Mount("/home/a/far", "a@far:/", "fuse.sshfs", device="0:60", user=1000)
+    host = Host(mounts=[Mount("/", "/dev/sda1", "ext4", device="8:1"), far])
+    named = [{"name": "home", "paths": ["/home", "/home/a/far"]}]
+    for changes, expected in (({}, True), ({"jobs": named}, False)):
+        assert ("backup.user_mounts" in {row["id"] for row in plan(host, **changes).findings}) is expected
+
+
 def test_a_path_that_is_a_link_is_refused_with_where_it_leads() -> None:
     (only,) = plan(Host(links={"/home": "/data/home"})).requirements
     assert (only["variable"], only["problem"]) == ("backup_jobs", "has /home, which is a link to /data/home")
