@@ -186,7 +186,14 @@ def names_in(job: Job, path: str) -> set[str]:
             return {path}
         with os.scandir(path) as entries:
             # restic stores no sockets.
-            names = {entry.name for entry in entries if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)}
+            found = {entry.name for entry in entries if _is_stored(entry)}
     except OSError:
         return set()
-    return {name for name in names if not excluded(os.path.join(path, name), job.excludes, job.paths)}
+    return {name for name in found if not excluded(os.path.join(path, name), job.excludes, job.paths)}
+
+
+def _is_stored(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is no socket. A directory is not looked at: a mount may be there, whose server is gone."""
+    if entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False) or entry.is_symlink():
+        return True
+    return not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)

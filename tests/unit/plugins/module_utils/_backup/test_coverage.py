@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job
@@ -130,6 +136,36 @@ def test_self_bind_mount_is_not_the_expected_disk() -> None:
 def test_a_mount_of_autofs_counts_as_mounted() -> None:
     mounts = [*MOUNTS, Mount("/net", "/etc/auto.net", "autofs"), Mount("/lazy", "systemd-1", "autofs")]
     assert coverage.not_mounted(job("/net/nas", "/lazy"), ["/net/nas", "/lazy"], mounts) == []
+
+
+def test_names_are_read_without_lstat_of_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may be gone whose directory is mounted in a path, and lstat waits for ever."""
+
+    class Entry:
+        def __init__(self, entry: os.DirEntry[str]) -> None:
+            self.name, self.is_symlink = entry.name, entry.is_symlink
+            self.is_dir, self.is_file = entry.is_dir, entry.is_file
+            self.entry = entry
+
+        def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+            assert self.name in ("socket", "fifo"), "the server is gone"
+            return self.entry.stat(follow_symlinks=follow_symlinks)
+
+    @contextlib.contextmanager
+    def scandir(path: str) -> Iterator[Iterator[Entry]]:
+        with real_scandir(path) as entries:
+            yield (Entry(entry) for entry in entries)
+
+    real_scandir = os.scandir
+    (tmp_path / "nas").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nas")
+    os.mkfifo(tmp_path / "fifo")
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path)
+        server.bind("socket")
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert coverage.names_in(job(str(tmp_path)), str(tmp_path)) == {"nas", "file", "link", "fifo"}
 
 
 @pytest.mark.parametrize("name", ["/dat", "datax"])
