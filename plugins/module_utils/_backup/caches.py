@@ -48,9 +48,12 @@ def as_file(rows: t.Iterable[str]) -> str:
 def tagged(job: Job, mounted: t.Collection[str] = ()) -> t.Iterator[str]:
     """Yield the tagged directories below the paths of a job."""
     keeps = _Kept(job, mounted)
-    waiting = [path for path in job.paths if os.path.isdir(path)]
+    waiting = [(path, _device(path)) for path in job.paths if os.path.isdir(path)]
     while waiting:
-        folder = waiting.pop()
+        folder, device = waiting.pop()
+        # A nested subvolume of Btrfs is another device, and no mount.
+        if job.one_file_system and _device(folder) != device:
+            continue
         names: set[str] = set()
         below: list[str] = []
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -61,7 +64,15 @@ def tagged(job: Job, mounted: t.Collection[str] = ()) -> t.Iterator[str]:
         if TAG in names and OF_ENVIRONMENTS not in names and folder not in job.paths and _is_tag(f"{folder}/{TAG}"):
             yield folder
         else:
-            waiting += [path for path in below if keeps(path)]
+            waiting += [(path, device) for path in below if keeps(path)]
+
+
+def _device(folder: str) -> int:
+    """Return the device of a directory, which is 0 for one that is gone."""
+    try:
+        return os.stat(folder, follow_symlinks=False).st_dev
+    except OSError:
+        return 0
 
 
 def _is_tag(path: str) -> bool:

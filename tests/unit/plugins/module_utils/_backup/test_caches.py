@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,27 @@ def test_excluded_and_other_file_systems_are_not_walked(tmp_path: Path) -> None:
         tag(tmp_path / name)
     excludes = [".cache", "miniconda3/pkgs", f"{tmp_path}/tmp/*"]
     assert caches.patterns(job(tmp_path, excludes=excludes), [f"{tmp_path}/disk"]) == []
+
+
+@pytest.mark.parametrize("one_file_system", [True, False])
+def test_nested_subvolume_is_walked_as_restic_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_file_system: bool
+) -> None:
+    """Snapshots of snapper are no mounts. Their tags would use up the number of patterns."""
+    snapshot = tmp_path / ".snapshots/1/snapshot"
+    for folder in (snapshot / "home/.cache", snapshot / "named/.cache", tmp_path / "own"):
+        tag(folder)
+    real_stat = os.stat
+
+    def stat(path: Any, **values: Any) -> os.stat_result:
+        found = real_stat(path, **values)
+        inside = str(path).startswith(str(snapshot))
+        return os.stat_result((*found[:2], found.st_dev + inside, *found[3:10]))
+
+    monkeypatch.setattr(os, "stat", stat)
+    chosen = job(tmp_path, snapshot / "named", one_file_system=one_file_system)
+    own = {f"{tmp_path}/own", f"{snapshot}/named/.cache"}
+    assert {*caches.tagged(chosen)} == (own if one_file_system else {*own, f"{snapshot}/home/.cache"})
 
 
 def test_names_of_users_make_no_pattern_of_their_own(tmp_path: Path) -> None:
