@@ -81,10 +81,11 @@ class Request:
 
 @dataclasses.dataclass
 class Plan(PackagePlan):
-    """cuDNN for each of *majors*. Compilers and programs find the first one by default."""
+    """cuDNN for each of *majors*. Compilers and programs find the first one by default. *notes* are worth a warning."""
 
     majors: list[int] = dataclasses.field(default_factory=list)
     wheels: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
 
 
 def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]:
@@ -131,9 +132,11 @@ def plan_present(host: Host, request: Request) -> Plan:
     wanted: list[str] = []
     tools = [*COMPILER]
     if plan.source == WHEEL:
-        version = request.version or (PINNED_FOR_OLD_CARDS if _old_cards(host) else PINNED)
+        version = request.version or (PINNED_FOR_OLD_CARDS if _is_old(host) else PINNED)
         checksums = {**WHEELS.get(version, {}), **request.wheels.get(version, {})}
-        _check_wheels(plan, host, version, checksums, {*WHEELS, *request.wheels})
+        if request.version:
+            _check_wheels(plan, version, checksums, {*WHEELS, *request.wheels})
+        _check_room(plan, host)
         plan.wheels = [
             {"cuda": major, "version": version, "sha256": list(checksums[major])}
             for major in plan.majors
@@ -165,7 +168,7 @@ def _choose_source(host: Host, request: Request) -> str:
     """
     if request.source != AUTO:
         return request.source
-    if _old_cards(host):
+    if _is_old(host):
         return WHEEL
     from_repository = any(re.fullmatch(r"cuda-toolkit-\d+-\d+", name) for name in host.packages)
     return data.CUDA_REPOSITORY if from_repository and repository_of(host) and not request.version else WHEEL
@@ -176,8 +179,21 @@ def _old_cards(host: Host) -> list[data.LastLibraries]:
     return [row for row in data.LAST_LIBRARIES if row.generation in host.generations]
 
 
+def _is_old(host: Host) -> bool:
+    """Return whether no GPU of the host has kernels in the newest cuDNN."""
+    return bool(host.generations) and {*host.generations} <= {row.name for row in data.GENERATIONS if row.highest_cuda}
+
+
 def _check_cards(plan: Plan, host: Host) -> None:
-    """Refuse what has no kernels for a GPU of the host."""
+    """Refuse what has no kernels for any GPU of the host. Where newer ones have them, the older ones get a note."""
+    if not _is_old(host):
+        names = [old.generation for old in _old_cards(host) if _lacks_kernels(plan, old)]
+        if names:
+            newer = [row.name for row in data.GENERATIONS if row.name in host.generations and not row.highest_cuda]
+            plan.notes.append(
+                f"the GPU of {' and '.join(names)} has no kernels in this cuDNN, which is for {' and '.join(newer)}"
+            )
+        return
     for row in data.GENERATIONS:
         last = row.highest_cuda or "" if row.name in host.generations else ""
         newer = [str(major) for major in plan.majors if last and major > int(last.partition(".")[0])]
@@ -188,11 +204,7 @@ def _check_cards(plan: Plan, host: Host) -> None:
             f"set it to [{last.partition('.')[0]}]",
         )
     for old in _old_cards(host):
-        wheels = [
-            str(row["version"])
-            for row in plan.wheels
-            if version_key(row["version"]) >= version_key(f"{old.cudnn}.9999")
-        ]
+        wheels = [str(row["version"]) for row in plan.wheels if _is_later(row["version"], old)]
         plan.require(
             not wheels,
             "cudnn_version",
@@ -205,6 +217,14 @@ def _check_cards(plan: Plan, host: Host) -> None:
             f"is {data.CUDA_REPOSITORY}, which gives its newest alone, but cuDNN {old.cudnn} is the last for {old.generation}",
             f"set it to {WHEEL}",
         )
+
+
+def _is_later(version: str, old: data.LastLibraries) -> bool:
+    return version_key(version) >= version_key(f"{old.cudnn}.9999")
+
+
+def _lacks_kernels(plan: Plan, old: data.LastLibraries) -> bool:
+    return plan.source != WHEEL or any(_is_later(row["version"], old) or row["cuda"] > 12 for row in plan.wheels)
 
 
 def _check(plan: Plan, host: Host, request: Request) -> None:
@@ -237,7 +257,7 @@ def _check(plan: Plan, host: Host, request: Request) -> None:
         )
 
 
-def _check_wheels(plan: Plan, host: Host, version: str, majors: t.Collection[int], versions: t.Collection[str]) -> None:
+def _check_wheels(plan: Plan, version: str, majors: t.Collection[int], versions: t.Collection[str]) -> None:
     missing = [str(major) for major in plan.majors if major in MAJORS and major not in majors]
     plan.require(
         not missing,
@@ -245,6 +265,9 @@ def _check_wheels(plan: Plan, host: Host, version: str, majors: t.Collection[int
         f"is {version}, of which no SHA-256 is known for CUDA {', '.join(missing)}",
         f"choose among {', '.join(sorted(versions))}, or add it to cudnn_wheels",
     )
+
+
+def _check_room(plan: Plan, host: Host) -> None:
     needed = len(plan.majors) * WHEEL_BYTES
     free = host.free_bytes.get("/opt", needed)
     plan.require(

@@ -146,3 +146,36 @@ def test_every_pinned_wheel_has_a_checksum_for_each_machine():
         assert tuple(sorted(majors)) == (MAJORS if version_key(version) >= version_key("9.12") else (12,))
         assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for sums in majors.values() for digest in sums)
         assert all(len(set(sums)) == 2 for sums in majors.values())
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(),
+        Request("wheel"),
+        Request("cuda_repository"),
+        Request(cuda_majors=(13,)),
+        Request("wheel", (13,), PINNED),
+    ],
+)
+def test_old_card_beside_a_newer_one_is_named_and_allowed(request_):
+    plan = plan_present(having("cuda-toolkit-13-0", generations=("Pascal", "Ada")), request_)
+    alone = plan_present(having("cuda-toolkit-13-0", generations=("Ada",)), request_)
+    assert refusals(plan) == "" and alone.notes == []
+    assert (plan.source, plan.majors, plan.install, plan.wheels) == (
+        alone.source,
+        alone.majors,
+        alone.install,
+        alone.wheels,
+    )
+    assert plan.notes == ["the GPU of Pascal has no kernels in this cuDNN, which is for Ada"]
+
+
+def test_cudnn_with_kernels_for_all_cards_is_worth_no_note():
+    plan = plan_present(having(generations=("Pascal", "Ada")), Request("wheel", (12,), "9.10.2.21"))
+    assert (refusals(plan), plan.notes) == ("", [])
+
+
+def test_refusal_names_no_version_that_nobody_named():
+    found = refusals(plan_present(having(generations=("Pascal", "Volta")), Request("wheel", (13,))))
+    assert "is the last for Pascal" in found and "cudnn_version" not in found
