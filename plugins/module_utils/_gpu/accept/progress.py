@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import loads, program
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import BUS_TESTS
 
@@ -26,8 +28,11 @@ def writer(path: str | None) -> Report:
 
     def write(text: str) -> None:
         # The measurement is worth more than its progress.
-        with contextlib.suppress(OSError), open(t.cast(str, path), "a", encoding="utf-8") as file:
-            file.write(f"{text}\n")
+        with contextlib.suppress(OSError):
+            # The directory is of the user who logs in, and may have a link here.
+            handle = open_file(t.cast(str, path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            with open(handle, "a", encoding="utf-8") as file:
+                file.write(f"{text}\n")
 
     return write if path else silent
 

@@ -34,3 +34,12 @@ def test_lines_are_added_and_no_error_ends_a_measurement(tmp_path: Path) -> None
     assert (tmp_path / "progress").read_text() == "one\ntwo\n"
     progress.writer(str(tmp_path / "nowhere/progress"))("three")
     progress.writer(None)("four")
+
+
+def test_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("")
+    (tmp_path / "progress").symlink_to("other")
+    (tmp_path / "hardly").symlink_to("missing")
+    progress.writer(str(tmp_path / "progress"))("one")
+    progress.writer(str(tmp_path / "hardly"))("one")
+    assert (tmp_path / "other").read_text() == "" and not (tmp_path / "missing").exists()
