@@ -235,7 +235,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import host_cuda
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import cuda_conflict, host_cuda
 
 ENVIRONMENT: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
@@ -279,7 +279,7 @@ def main() -> None:
             result, warnings = run(parse_request(params, store.names, cuda), store, params, module.check_mode)
     except (CondaError, OSError) as error:
         module.fail_json(msg=explain(error, params["root"]))
-    for warning in warnings:
+    for warning in [*warnings, *filter(None, [cuda_conflict(Tree())])]:
         module.warn(warning)
     module.exit_json(**result)
 

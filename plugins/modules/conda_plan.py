@@ -33,7 +33,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import explain
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import host_cuda
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import cuda_conflict, host_cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         found, warnings = plan(request, cuda, module.run_command)
     except (CondaError, OSError) as error:
         module.fail_json(msg=explain(error, request["prefix"]))
-    for warning in warnings:
+    for warning in [*warnings, *filter(None, [cuda_conflict(Tree())])]:
         module.warn(warning)
     exit_plan(module, "conda", **found)
 

@@ -76,10 +76,13 @@ def torch_backends(cuda: str, lowest: str = "") -> list[str]:
 
     Each has only the versions of its time: those for CUDA 13.0 begin with torch 2.9.
 
-    :param lowest: the first CUDA with kernels for the GPUs; empty where any has them.
+    :param lowest: the first CUDA with kernels for the GPUs; empty where any has them. It is ignored where the driver has none as new.
     """
     highest, first = (tuple(map(int, text.split("."))) if text else () for text in (cuda, lowest))
-    return [name for version, name in reversed(TORCH_BACKENDS.items()) if first <= version <= highest] or ["cpu"]
+    supported = [(version, name) for version, name in reversed(TORCH_BACKENDS.items()) if version <= highest]
+    return (
+        [name for version, name in supported if first <= version] or [name for _version, name in supported] or ["cpu"]
+    )
 
 
 class Uv:

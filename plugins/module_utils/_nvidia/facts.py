@@ -92,14 +92,31 @@ class HostCuda(t.NamedTuple):
 
 
 def host_cuda(tree: Tree) -> HostCuda:
-    """Return the versions of CUDA that both the driver and the GPUs of this host support."""
-    highest = highest_cuda(read_driver(tree)["libraries"]["cuda"])
+    """Return the versions of CUDA that both the driver and the GPUs of this host support. See :func:`cuda_conflict` for others."""
+    return _host_cuda(tree)[0]
+
+
+def cuda_conflict(tree: Tree) -> str:
+    """Return which GPUs have no kernels in the versions of :func:`host_cuda`, empty if all have."""
+    return _host_cuda(tree)[1]
+
+
+def _host_cuda(tree: Tree) -> tuple[HostCuda, str]:
+    driver = highest_cuda(read_driver(tree)["libraries"]["cuda"])
     generations = {gpu["generation"] for gpu in of_driver(read_gpus(tree))}
-    last = [row.torch_cuda for row in data.LAST_LIBRARIES if row.generation in generations]
-    first = [row.lowest_cuda for row in data.GENERATIONS if row.name in generations and row.lowest_cuda]
-    return HostCuda(
-        min(highest, *last, key=version_key) if highest and last else highest, max(first, key=version_key, default="")
-    )
+    last = {row.generation: row.torch_cuda for row in data.LAST_LIBRARIES if row.generation in generations}
+    first = {row.name: row.lowest_cuda for row in data.GENERATIONS if row.name in generations and row.lowest_cuda}
+    highest = min(driver, *last.values(), key=version_key) if driver and last else driver
+    lowest = max(first.values(), key=version_key, default="")
+    if not driver or not lowest or version_key(lowest) <= version_key(highest):
+        return HostCuda(highest, lowest), ""
+    newest = " and ".join(name for name, version in first.items() if version == lowest)
+    if version_key(lowest) > version_key(driver):
+        return HostCuda(
+            highest
+        ), f"the driver supports CUDA {driver}, and {lowest} is the first with kernels for {newest}"
+    older = " and ".join(name for name, version in last.items() if version_key(version) < version_key(lowest))
+    return HostCuda(driver, lowest), f"environments are for {newest}: no PyTorch has kernels for {older} as well"
 
 
 def _library_version(tree: Tree, name: str) -> str:

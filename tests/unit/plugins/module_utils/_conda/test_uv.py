@@ -151,6 +151,11 @@ def test_wheels_of_a_card_older_than_turing():
     assert torch_backends("12.6") == ["cu126", "cu124", "cu121", "cu118"]
 
 
+@pytest.mark.parametrize("lowest", ["12.8", "13.0"])
+def test_driver_with_cuda_never_leads_to_the_processor(lowest):
+    assert torch_backends("12.6", lowest) == torch_backends("12.6")
+
+
 def test_error_of_uv_is_one_line(tmp_path):
     program = Program(tmp_path, rc=1, err="  \u00d7 No solution found:\n  ╰─▶ Because b\n      and c.\n")
     with pytest.raises(

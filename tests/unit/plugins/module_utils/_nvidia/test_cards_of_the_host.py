@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import host_cuda
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import cuda_conflict, host_cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
 
 from tests.unit.support.nvidia.roots import Root
@@ -75,6 +75,19 @@ def test_environments_get_cuda_that_runs_on_the_cards(root: Root, cards, highest
 def test_older_driver_limits_environments_below_the_card(root: Root) -> None:
     card = {"address": "0000:01:00.0", "device": "1db1", "driver": "nvidia"}
     assert environment(root, [card], "535.261.03") == ("12.2", "")
+
+
+@pytest.mark.parametrize(
+    ("version", "expected", "note"),
+    [
+        (DRIVER, ("13.0", "12.8"), "environments are for Blackwell: no PyTorch has kernels for Pascal as well"),
+        ("550.163.01", ("12.4", ""), "the driver supports CUDA 12.4, and 12.8 is the first with kernels for Blackwell"),
+    ],
+)
+def test_newest_card_decides_where_no_cuda_serves_all(root: Root, version, expected, note) -> None:
+    cards = [{"address": "0000:01:00.0", "device": "1b80"}, {"address": "0000:02:00.0", "device": "2b85"}]
+    assert environment(root, cards, version) == expected
+    assert cuda_conflict(root.tree) == note
 
 
 def test_only_the_reader_of_cards_asks_for_the_drivers_cuda() -> None:
