@@ -85,7 +85,7 @@ def untried(
 def sort_out(
     found: t.Iterable[Override], tried: t.Iterable[Connection], users: Entering, host: Listed
 ) -> tuple[list[Override], list[Override]]:
-    """Return, of what ``untried`` found, what is for users with the groups that the role gives them, and what may be for somebody.
+    """Return, of what ``untried`` found, what is for users with the groups that the role gives them, and what may be for other users.
 
     The rest is in blocks for users and groups of this host, none of whom sshd lets in.
     """

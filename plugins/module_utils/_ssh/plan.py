@@ -63,7 +63,7 @@ class Facts:
     files. ``missing_addresses``: requested addresses that the host does not have. ``users_now``: users who can log in before the change.
     ``overridden``: lines of other drop-ins that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
     ``jail_stronger``: what puts the role's values for fail2ban out of force.
-    ``unsure_blocks``: what Match blocks set that may be for somebody whom this host does not list.
+    ``unsure_blocks``: what Match blocks set that may be for users whom this host does not list.
     """
 
     service: Service

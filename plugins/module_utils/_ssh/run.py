@@ -236,7 +236,7 @@ class Planner:
         files: trial.Files,
         users: match.Entering,
     ) -> tuple[list[Override], list[Override]]:
-        """Return the settings that would have other values than requested, and those of blocks that may be for somebody."""
+        """Return the settings that would have other values than requested, and those of blocks that may be for users who are not listed."""
         if not found:
             return [], []
         wanted = plan.wanted_values(decision, facts.service, found[0][1])

@@ -64,7 +64,7 @@ def test_snapshots_under_the_former_name_are_found(host: Host) -> None:
     new = next(row for row in host.snapshots() if row.host == "ws")
     assert restore.make_plan(job, host.open(), "latest", [], str(host.root / "to")).snapshot == new.id
     assert restore.make_plan(job, host.open(), old.id, [], str(host.root / "to")).snapshot == old.id
-    # Another machine may have made it: it goes only after somebody has said whose it is.
+    # Another machine may have made it: it goes only after the owner has said whose it is.
     assert host.do("forget")["kind"] == "ok"
     assert len(host.snapshots()) == 2
     cli.act(argparse.Namespace(command="adopt", job="home"), host.place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Match block is tried for somebody whom it is for, or judged by its lines."""
+"""A Match block is tried for a user whom it names, or judged by its lines."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def test_program_is_killed_at_its_limit():
 def test_child_in_a_session_of_its_own_ends_with_the_program(tmp_path: Path) -> None:
     kept = tmp_path / "pid"
     before = process.children()
-    line = f"setsid sh -c 'exec >/dev/null 2>&1 </dev/null; echo $$ > {kept}; sleep 300 & exec sleep 300' & sleep 0.3; echo done"
+    child = f"exec >/dev/null 2>&1 </dev/null; echo $$ > {kept}; sleep 300 & exec sleep 300"
+    line = f"setsid sh -c '{child}' & until [ -s {kept} ]; do sleep 0.02; done; echo done"
     outcome = process.execute(["sh", "-c", line], 30)
     assert (outcome.status, outcome.stdout) == (0, "done\n")
     assert process.children() == before
