@@ -22,36 +22,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import Daemon, Host, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan import plan_present
 
+from tests.unit.support import docker as support
+
 PARAMS: dict[str, Any] = {
-    "state": "present",
-    "edition": "auto",
-    "version": "",
-    "hold": False,
+    **support.PARAMS,
     "packages": {"docker.io": ["docker.io", "docker-cli"], "docker-ce": ["docker-ce", "docker-ce-cli"]},
-    "repository": {
-        "url": "https://repo.example/linux/debian",
-        "key_url": "https://repo.example/gpg",
-        "fingerprints": ["A" * 40],
-        "suite": "trixie",
-        "architecture": "amd64",
-    },
-    "users": [],
-    "rootless_users": [],
-    "data_root": "",
-    "containerd_root": "",
-    "free_bytes": 5 << 30,
-    "log_driver": "local",
-    "log_max_size": "50m",
-    "log_max_files": 5,
-    "live_restore": True,
-    "bind_ip": "127.0.0.1",
-    "address_pools": [{"base": "10.250.0.0/16", "size": 24}],
-    "registry_mirrors": [],
-    "shm_size": "1g",
-    "daemon_options": {},
-    "coming_parts": {},
-    "allow_disruption": False,
-    "planned": {},
 }
 
 

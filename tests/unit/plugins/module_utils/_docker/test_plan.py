@@ -28,40 +28,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.verify import other_options
 
-PARAMS: dict[str, Any] = {
-    "state": "present",
-    "edition": "auto",
-    "version": "",
-    "hold": False,
-    "packages": {
-        "docker.io": ["docker.io", "docker-cli"],
-        "docker-ce": ["docker-ce", "docker-ce-cli", "containerd.io", "ca-certificates"],
-    },
-    "repository": {
-        "url": "https://repo.example/linux/debian",
-        "key_url": "https://repo.example/gpg",
-        "fingerprints": ["A" * 40],
-        "suite": "trixie",
-        "architecture": "amd64",
-    },
-    "users": [],
-    "rootless_users": [],
-    "data_root": "",
-    "containerd_root": "",
-    "free_bytes": 5 << 30,
-    "log_driver": "local",
-    "log_max_size": "50m",
-    "log_max_files": 5,
-    "live_restore": True,
-    "bind_ip": "127.0.0.1",
-    "address_pools": [{"base": "10.250.0.0/16", "size": 24}],
-    "registry_mirrors": [],
-    "shm_size": "1g",
-    "daemon_options": {},
-    "coming_parts": {},
-    "allow_disruption": False,
-    "planned": {},
-}
+from tests.unit.support.docker import PARAMS
+
 FRESH = Host(packages={})
 DEBIAN12 = {
     "docker.io": Package("20.10.24+dfsg1-1"),
