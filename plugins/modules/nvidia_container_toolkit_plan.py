@@ -33,17 +33,13 @@ EXAMPLES = r"""
 RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import Damaged, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import exit_plan
 
 
 def main() -> None:
     module, request = role_module()
-    try:
-        plan = run(request, module.run_command)
-    except Damaged as error:
-        module.fail_json(msg=str(error))
-    exit_plan(module, "nvidia_container_toolkit", **plan)
+    exit_plan(module, "nvidia_container_toolkit", **run(request, module.run_command))
 
 
 if __name__ == "__main__":

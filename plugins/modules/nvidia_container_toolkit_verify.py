@@ -28,17 +28,13 @@ EXAMPLES = r"""
 RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import Damaged, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_verify import findings
 
 
 def main() -> None:
     module, request = role_module()
-    try:
-        plan = run(request, module.run_command)
-    except Damaged as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, findings=findings(client_runner(module), plan))
+    module.exit_json(changed=False, findings=findings(client_runner(module), run(request, module.run_command)))
 
 
 if __name__ == "__main__":

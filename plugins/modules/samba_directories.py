@@ -81,22 +81,13 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import directories
 
-RECORD = directories.RECORD
-
-
-def read_record() -> dict[str, directories.Original]:
-    """Return the record."""
-    if not os.path.exists(RECORD):
-        return {}
-    with open(RECORD, encoding="utf-8") as file:
-        return directories.load(json.load(file))
-
 
 def write_record(record: t.Mapping[str, directories.Original]) -> None:
-    Tree().replace(RECORD, json.dumps(directories.dump(record), indent=1).encode() if record else None)
+    Tree().replace(directories.RECORD, json.dumps(directories.dump(record), indent=1).encode() if record else None)
 
 
 def main() -> None:
@@ -124,9 +115,9 @@ def main() -> None:
 
 def run(module: HostModule) -> None:
     try:
-        record = read_record()
-    except (KeyError, TypeError, ValueError) as error:
-        module.fail_json(msg=f"{RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed.")
+        record = directories.read_record(Tree())
+    except Damaged as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
     try:
         # In check mode the plan knows which groups an earlier task makes, and has refused the others.
         planned = {entry["group"] for entry in module.params["directories"]} if module.check_mode else ()

@@ -86,6 +86,8 @@ changes:
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database, users
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.user_database import Database, shown
 
@@ -124,11 +126,9 @@ def run(module: HostModule) -> None:
             msg="; ".join(f"`users` {row['problem']}: {row['remedy']}" for row in wrong) + ". Nothing was changed."
         )
     try:
-        record = user_database.read_record()
-    except ValueError as error:
-        module.fail_json(
-            msg=f"{user_database.RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed."
-        )
+        record = user_database.read_record(Tree())
+    except Damaged as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
     database = Database(module)
     before = database.read()
     plan = users.plan(before, module.params["users"], record)

@@ -61,11 +61,10 @@ READERS = {
         _core/config_files_boot.py:1
         _apt/mirror_plan.py:3 _backup/config.py:1 _backup/identity.py:1 _backup/record.py:1 _backup/repository.py:2 _backup/restic.py:4
         _backup/state.py:2 _backup/status.py:2 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
-        _core/release.py:4 _core/release_run.py:4 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
+        _core/release.py:4 _core/release_run.py:3 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
         _gpu/inventory.py:1 _gpu/nvml.py:1 _nvidia/cuda_repository.py:5 _nvidia/cudnn_apply.py:5 _nvidia/driver_change.py:1
-        _nvidia/kept_packages.py:6 _samba/facts.py:1 _samba/user_database.py:1 _ssh/facts.py:2 _ssh/trial.py:1
+        _nvidia/kept_packages.py:6 _samba/facts.py:1 _ssh/facts.py:2 _ssh/trial.py:1
         _storage/apply.py:4 _system/configured.py:2 _system/systemd.py:4 _system/systemd_run.py:1 host_facts.py:1
-        samba_directories.py:1
     """,
     KERNEL: """
         _dataset_cache/host.py:2 _docker/gpu_toolkit_facts.py:1 _gpu/locked_clocks.py:1 _gpu/mps/apply.py:1 _gpu/mps/facts.py:5

@@ -4,24 +4,52 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_record, record
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import record as backup_record
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import first_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import (
+    config_files_record,
+    record,
+    release_run,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import facts as docker_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker import (
+    gpu_toolkit,
+    gpu_toolkit_facts,
+    rootless_facts,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker_model
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker import rootless_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import files as gpu_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import state as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import run as sharing
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import driver_record
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document as manifest
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import (
+    cuda_facts,
+    cuda_repository,
+    driver_record,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import directories as samba_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import plan as samba_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database as samba_users
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply as storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import facts as xrdp_facts
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import plan as xrdp_plan
 
+from tests.contract.sources import PYTHON
 from tests.unit.support.damage import DAMAGE
 
-Case = tuple[str, dict[str, Any], Callable[[Tree, str], Any], type[Exception]]
+KEPT = re.compile(r"\"(/var/lib/rigwright[^ {\"]*\.json)\"")
+CONSTANT = re.compile(r"^(\w+) = \"([^\"]+)\"$", re.MULTILINE)
+Case = tuple[str, Any, Callable[[Tree, str], Any], type[Exception]]
 SET = "/var/lib/rigwright/config_files/x"
 STATE = {"kind": "file", "mode": 420, "uid": 0, "gid": 0}
 RECORDS: dict[str, Case] = {
@@ -43,6 +71,12 @@ RECORDS: dict[str, Case] = {
         lambda tree, _path: docker_facts.read_memory(tree),
         ValueError,
     ),
+    "units of docker": (
+        docker_model.ROLE_UNITS,
+        ["docker.service"],
+        lambda tree, _path: docker_facts.read_role_units(tree),
+        record.Damaged,
+    ),
     "docker without root": (
         rootless_facts.RECORD,
         {"alice": {}},
@@ -57,7 +91,95 @@ RECORDS: dict[str, Case] = {
     ),
     "modes of GPUs": ("/etc/rigwright/x.json", {"gpus": {"GPU-1": {"mode": "x"}}}, gpu_files.read, Refusal),
     "daemons of gpu_sharing": ("/var/lib/rigwright_x/d.json", {"daemons": ["a"]}, sharing.read_record, Refusal),
+    "users of Samba": (
+        samba_users.RECORD,
+        ["alice"],
+        lambda tree, _path: samba_users.read_record(tree),
+        record.Damaged,
+    ),
+    "directories of Samba": (
+        samba_directories.RECORD,
+        {"/srv/a": {"state": [0, 0, 493, ""], "mount": ""}},
+        lambda tree, _path: samba_directories.read_record(tree),
+        record.Damaged,
+    ),
+    "host before Samba": (
+        samba_plan.BEFORE,
+        {"installed": False, "units": {"smbd.service": {"enabled": True, "active": False}}},
+        lambda tree, _path: samba_plan.read_before(tree),
+        record.Damaged,
+    ),
+    "xrdp": (
+        xrdp_plan.RECORD,
+        {"group": "desktop", "made": True, "added": ["alice"]},
+        lambda tree, _path: xrdp_facts.read_record(tree),
+        record.Damaged,
+    ),
+    "nvidia_container_toolkit": (
+        gpu_toolkit.RECORD,
+        {"packages": [], "settings": True, "held": []},
+        lambda tree, _path: gpu_toolkit_facts.read_record(tree),
+        record.Damaged,
+    ),
+    "cuda_repository": (
+        f"{cuda_repository.MEMORY}/{cuda_repository.RECORD}",
+        {"package": True, "sources": {"/etc/apt/sources.list.d/cuda.list": None}},
+        lambda tree, path: cuda_repository.read_record(tree.at(path)),
+        record.Damaged,
+    ),
+    "packages of cuda": (
+        cuda_facts.memory("cuda"),
+        ["cuda-toolkit-13-0"],
+        lambda tree, _path: cuda_facts.read_brought(tree, "cuda"),
+        record.Damaged,
+    ),
+    "receipt of a release": (
+        f"/opt/frp/1.0/{release_run.RECEIPT}",
+        {"archive": "0" * 64, "url": "https://mirror.example.org/frp.tar.gz", "files": {"frps": "0" * 64}},
+        lambda tree, path: release_run.read_receipt(os.path.dirname(tree.at(path))),
+        record.Damaged,
+    ),
+    "user of a release": (
+        "/opt/frp/.rigwright/frp_server.json",
+        {"versions": ["1.0"], "links": ["/usr/local/bin/frps"]},
+        lambda tree, path: release_run.read_record(tree.at(path)),
+        record.Damaged,
+    ),
+    "disks": (
+        storage.RECORD,
+        {"S1": {"uuid": "1"}},
+        lambda tree, path: storage.read_record(tree.at(path)),
+        record.Damaged,
+    ),
 }
+# By path: why a damaged one is no risk.
+OTHERS = {
+    docker_model.RESTART: "a file that systemd_units compares, and that no program reads",
+    first_boot.EXPECTED: "read once, at the first boot after a restore: the unit fails",
+    first_boot.FOUND: "a report for people",
+    health.STATE: "`_gpu/health/history.py` checks its shape, and a check reports one that it leaves out",
+    health.REPORT: "a report that the next check writes again: without it, the health is unknown",
+    backup_record.RECORD: "`repositories` of `_backup/record.py` refuses it with a remedy of its own",
+    mirror_plan.MEMORY: "what was measured: without it, the mirrors are measured again",
+    manifest.PATH: "each part is checked by `document.check` where a machine is rebuilt",
+    gpu_toolkit.PART: "options for docker: the role that merges them refuses what is no object",
+}
+
+
+def kept(text: str) -> set[str]:
+    """Return the paths of records that a source names, also by the constant of their directory."""
+    for name, value in CONSTANT.findall(text):
+        text = text.replace(f"{{{name}}}", value)
+    return set(KEPT.findall(text))
+
+
+def test_each_record_is_damaged_here() -> None:
+    paths = {path for file in PYTHON for path in kept(file.read_text())}
+    assert paths - {path for path, *_rest in RECORDS.values()} == set(OTHERS)
+
+
+def test_next_record_is_found() -> None:
+    assert kept('HOME = "/var/lib/rigwright_x"\nRECORD = f"{HOME}/x.json"\n') == {"/var/lib/rigwright_x/x.json"}
 
 
 def place(root: Path, path: str, content: bytes) -> Tree:

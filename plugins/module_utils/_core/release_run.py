@@ -15,6 +15,7 @@ import time
 import typing as t
 import urllib.error
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     replace_file,
     replace_link,
@@ -23,6 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import copy, opened_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.release import (
     DAMAGED,
     NOTHING,
@@ -86,12 +88,13 @@ class Release:
     def read(self) -> tuple[State, list[Record]]:
         """Read the state of this user, and the records of the other users.
 
-        :raises ReleaseError: another user may write in a directory that the release needs, or a record is damaged.
+        :raises ReleaseError: another user may write in a directory that the release needs.
+        :raises Damaged: a record is damaged.
         """
         _refuse_open([self.records], "install_root")
-        own = _read_record(self.record)
+        own = read_record(self.record)
         _refuse_open(map(os.path.dirname, [*own.links, *self.programs]), "programs")
-        others = [_read_record(path) for path in self._other_records()]
+        others = [read_record(path) for path in self._other_records()]
         paths = set(own.links).difference(*(other.links for other in others))
         if self.params["state"] == "present":
             paths.update(self.programs)
@@ -116,7 +119,7 @@ class Release:
         archives = {}
         for version in sorted(os.listdir(self.base)) if os.path.isdir(self.base) else []:
             directory = os.path.join(self.base, version)
-            receipt = _read_json(os.path.join(directory, RECEIPT), _is_receipt, directory)
+            receipt = read_receipt(directory)
             if receipt is not None:
                 damaged = version == self.version and find_damage(directory, receipt["files"], self.programs.values())
                 archives[version] = DAMAGED if damaged else receipt["archive"]
@@ -274,36 +277,25 @@ def _is_empty(directory: str) -> bool:
     return os.path.isdir(directory) and not os.listdir(directory)
 
 
-def _read_json(path: str, is_valid: t.Callable[[t.Any], bool], damaged: str) -> t.Any:
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-        if not is_valid(content):
-            raise ValueError("something else has written it")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (ValueError, RecursionError) as error:
-        raise ReleaseError(f"{path} cannot be read: {error}. Remove {damaged} and run again.") from error
-    return content
+def read_receipt(directory: str) -> dict[str, t.Any] | None:
+    """Return what a version consists of; None where the directory is not of this module.
+
+    :raises Damaged: the receipt is damaged.
+    """
+    remedy = f"remove {directory} and run again"
+    return t.cast(
+        "dict[str, t.Any] | None",
+        record.read(os.path.join(directory, RECEIPT), remedy, {"archive": str, "files": {str: str}}),
+    )
 
 
-def _are_texts(values: t.Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+def read_record(path: str) -> Record:
+    """Return what a user of a release relies on.
 
-
-def _is_receipt(content: t.Any) -> bool:
-    if not isinstance(content, dict) or not isinstance(content.get("files"), dict):
-        return False
-    return _are_texts([content.get("archive"), *content["files"].values()])
-
-
-def _is_record(content: t.Any) -> bool:
-    return isinstance(content, dict) and content.keys() == {*Record._fields} and all(map(_are_texts, content.values()))
-
-
-def _read_record(path: str) -> Record:
-    content = _read_json(path, _is_record, "it")
-    return NOTHING if content is None else Record(**content)
+    :raises Damaged: the record is damaged.
+    """
+    found = record.read(path, "remove it and run again", {"versions": [str], "links": [str]})
+    return Record(found["versions"], found["links"]) if found else NOTHING
 
 
 def describe(state: State) -> dict[str, t.Any]:
@@ -323,7 +315,7 @@ def is_due(**request: t.Any) -> bool:
         release = Release({**{name: option.get("default") for name, option in SPEC.items()}, **request})
         current, others = release.read()
         return release.plan(current, others) != current
-    except (ReleaseError, OSError):
+    except (ReleaseError, Damaged, OSError):
         return True
 
 
@@ -341,7 +333,7 @@ def run(module: AnsibleModule) -> None:
             changed = wanted != current
             if changed and not module.check_mode:
                 release.apply(current, wanted)
-    except ReleaseError as error:
+    except (ReleaseError, Damaged) as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         remedy = f" Free space on the disk of {module.params['install_root']}." if error.errno == errno.ENOSPC else ""

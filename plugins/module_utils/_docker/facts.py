@@ -247,7 +247,7 @@ def read_place(path: str, mounts: t.Iterable[Mount], coming: t.Sequence[t.Mappin
     )
 
 
-def read_json(tree: Tree, path: str, shape: t.Any = (dict, list)) -> t.Any:
+def _read_record(tree: Tree, path: str, shape: t.Any) -> t.Any:
     """Read a record of the role; None where there is none.
 
     :raises ValueError: the record is damaged.
@@ -257,10 +257,16 @@ def read_json(tree: Tree, path: str, shape: t.Any = (dict, list)) -> t.Any:
 
 
 def read_memory(tree: Tree) -> docker.Memory | None:
-    found = read_json(tree, docker.MEMORY, {"host": dict, "written": dict, "users": [str], "held": [str]})
+    found = _read_record(tree, docker.MEMORY, {"host": dict, "written": dict, "users": [str], "held": [str]})
     if found is None:
         return None
     return docker.Memory(found["host"], found["written"], tuple(found["users"]), tuple(found["held"]))
+
+
+def read_role_units(tree: Tree) -> tuple[str, ...] | None:
+    """Return the units that run because of the role; None before its first run."""
+    found = _read_record(tree, docker.ROLE_UNITS, [str])
+    return None if found is None else tuple(found)
 
 
 def read_sources(tree: Tree, url: str) -> list[str]:
@@ -320,7 +326,6 @@ def read_host(
     packages = parse_status(tree.text(STATUS))
     mounts = parse_mountinfo(Tree("/").text("/proc/self/mountinfo"))
     coming = params.get("planned", {}).get("mounts") or []
-    role_units = read_json(tree, docker.ROLE_UNITS)
     unit = units.get(UNIT, {})
     arguments = read_service(unit)[2] if unit.get("ExecStart") else None
     # An invalid path is refused by the checks.
@@ -350,7 +355,7 @@ def read_host(
         snap=has_snap(tree, units.get(SNAP_UNIT, {})),
         sources=read_sources(tree, params["repository"].get("url") or ""),
         firewalled=firewall_rules in Store("firewall", tree.at(STORE)).load(),
-        role_units=None if role_units is None else tuple(role_units),
+        role_units=read_role_units(tree),
         idle=[
             name
             for name, shown in units.items()

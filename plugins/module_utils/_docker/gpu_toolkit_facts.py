@@ -18,6 +18,7 @@ import urllib.error
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources import SOURCES_LIST, SOURCES_PARTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
@@ -124,15 +125,24 @@ def read_available(url: str, architecture: str) -> list[str]:
     return sorted(set.intersection(*(versions.get(name, set()) for name in toolkit.PACKAGES)))
 
 
+def read_record(tree: Tree) -> dict[str, t.Any] | None:
+    """Return what the role has brought; None before its first run.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = "the role wrote it itself: restore it, or remove it, and the packages that are there count as your own"
+    shape = {"packages": [str], "settings": bool, "held": [str]}
+    return t.cast("dict[str, t.Any] | None", record.read(tree.at(toolkit.RECORD), remedy, shape))
+
+
 def read_host(run: RunCommand, driver: t.Mapping[str, t.Any], planned: t.Mapping[str, t.Any]) -> toolkit.Host:
     """Read the host.
 
     :param driver: facts of the driver (``_nvidia.facts.read_driver``).
     :param planned: in check mode, what earlier tasks of the run would have installed.
-    :raises ValueError: the record of the role is damaged.
+    :raises Damaged: a record of the role is damaged.
     """
     tree = Tree(ROOT)
-    text = tree.text(toolkit.RECORD)
     paths = [SOURCES_LIST, *(f"{SOURCES_PARTS}/{name}" for name in tree.names(SOURCES_PARTS))]
     return toolkit.Host(
         packages=parse_status(tree.text(STATUS)),
@@ -150,7 +160,7 @@ def read_host(run: RunCommand, driver: t.Mapping[str, t.Any], planned: t.Mapping
         refresh=read_refresh(run, tree, bool(driver["loaded"])),
         service_enabled=tree.exists(f"/etc/systemd/system/multi-user.target.wants/{toolkit.SERVICE}"),
         settings_there=tree.exists(toolkit.RUNTIME_FOLDER),
-        record=json.loads(text) if text else None,
+        record=read_record(tree),
         docker_comes=bool(planned.get("docker")),
         driver_comes=bool(planned.get("driver")),
     )

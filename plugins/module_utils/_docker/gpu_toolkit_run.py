@@ -16,23 +16,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import read_driver
 
 
-class Damaged(ValueError):
-    """The record of the role is damaged; the text says what to do."""
-
-
 def run(params: toolkit.Params, command: facts.RunCommand) -> dict[str, t.Any]:
     """Return the plan as the module nvidia_container_toolkit_plan returns it.
 
     :param command: ``run_command`` of the module.
-    :raises Damaged: the record of the role cannot be read.
+    :raises Damaged: a record of the role is damaged.
     """
     tree = Tree(facts.ROOT)
-    try:
-        host = facts.read_host(command, read_driver(tree), params["planned"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(
-            f"{toolkit.RECORD}, which the role wrote itself, is damaged ({error}): restore or remove it. Nothing was changed."
-        ) from error
+    host = facts.read_host(command, read_driver(tree), params["planned"])
     present = params["state"] == "present"
     plan = toolkit.plan_present(host, params) if present else toolkit.plan_absent(host, params)
     if plan.install and not plan.requirements:

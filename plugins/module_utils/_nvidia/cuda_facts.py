@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.package
     parse_policy,
     parse_status,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -66,7 +67,7 @@ def read_host(tree: Tree, role: str) -> Host:
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
         roots={name: tree.link(f"/usr/local/{name}") for name in tree.names("/usr/local") if name.startswith("cuda")},
-        brought=_read_brought(tree, role),
+        brought=read_brought(tree, role),
         interrupted=bool(journal(tree)),
         environment=tree.text(ENVIRONMENT),
         environment_before=_read_original(tree, role),
@@ -107,20 +108,16 @@ def install_steps(
     }
 
 
-def _read_brought(tree: Tree, role: str) -> frozenset[str]:
-    path = memory(role)
-    if not tree.exists(path):
-        return frozenset()
-    try:
-        names = json.loads(tree.text(path))
-    except ValueError:
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(
-            f"{path} is damaged: it has the names of the packages that the role {role} installed, as a list in JSON."
-            " Restore it, or write [] into it, and these packages count as your own"
-        )
-    return frozenset(names)
+def read_brought(tree: Tree, role: str) -> frozenset[str]:
+    """Return the names of the packages that a role installed.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = (
+        f"it has the names of the packages that the role {role} installed, as a list in JSON. Restore it, or write [] into it,"
+        " and these packages count as your own"
+    )
+    return frozenset(record.read(tree.at(memory(role)), remedy, [str]) or [])
 
 
 def _read_original(tree: Tree, role: str) -> str | None:

@@ -23,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
     SOURCES_PARTS,
     parse,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 
@@ -74,6 +75,16 @@ class Record(t.NamedTuple):
     sources: dict[str, str | None]
 
 
+def read_record(path: str) -> Record | None:
+    """Return what the module has installed; None without any.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = "restore it, or remove it, and the repository that is set up counts as your own"
+    found = record.read(path, remedy, {"package": bool, "sources": {str: (str, type(None))}})
+    return Record(found["package"], found["sources"]) if found else None
+
+
 class Repository:
     """NVIDIA's repository on this host."""
 
@@ -81,7 +92,7 @@ class Repository:
         self.params = params
         self.run_command = run
         self.user = os.path.join(at(MEMORY), self.params["user"])
-        self.record = self._recall()
+        self.record = read_record(at(f"{MEMORY}/{RECORD}"))
 
     @property
     def path(self) -> str:
@@ -103,10 +114,6 @@ class Repository:
         if self.record and not self._others():
             return State(None if self.record.package else current.package, self.record.sources[self.path], False)
         return current._replace(used=False)
-
-    def _recall(self) -> Record | None:
-        text = read(f"{MEMORY}/{RECORD}")
-        return Record(**json.loads(text)) if text else None
 
     def _remember(self, record: Record | None) -> None:
         self.record = record

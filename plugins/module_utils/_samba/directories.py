@@ -15,13 +15,14 @@ import os
 import pwd
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, acl, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
     Rights,
     directory,
     read_rights,
     write_rights,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 RECORD = "/var/lib/rigwright_samba/directories.json"
 # What no group has: for one that is not there yet.
@@ -133,9 +134,20 @@ def write(path: str, after: State) -> None:
         write_rights(handle, after)
 
 
-def load(data: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Original]:
-    """Return the record as objects."""
-    return {path: Original(State.of(entry["state"]), entry["mount"]) for path, entry in data.items()}
+def read_record(tree: Tree) -> dict[str, Original]:
+    """Return the directories on record, as they were before the role.
+
+    :raises Damaged: the record is damaged.
+    """
+    path, remedy = (
+        tree.at(RECORD),
+        "restore it, or remove it, and the directories keep their rights when the role is removed",
+    )
+    found = record.read(path, remedy, {str: {"state": list, "mount": str}}) or {}
+    try:
+        return {name: Original(State.of(entry["state"]), entry["mount"]) for name, entry in found.items()}
+    except (IndexError, TypeError, ValueError) as error:
+        raise record.Damaged(path, error, remedy) from error
 
 
 def dump(record: t.Mapping[str, Original]) -> dict[str, dict[str, t.Any]]:

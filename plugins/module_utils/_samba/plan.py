@@ -13,14 +13,16 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
     checks,
     config,
     directories,
     findings,
+    user_database,
     users,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as host
@@ -36,6 +38,16 @@ PDBEDIT = "/usr/bin/pdbedit"
 MODULES = "/usr/lib/*/samba/vfs"
 # The smb.conf that the package installs.
 PACKAGED = "/usr/share/samba/smb.conf"
+
+
+def read_before(tree: Tree) -> host.Before | None:
+    """Return the state of the host before the role; None where the role never ran.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = "restore it, or remove it, and what the host has now counts as its state before the role"
+    shape = {"installed": bool, "units": {str: {"enabled": bool, "active": bool}}}
+    return t.cast("host.Before | None", record.read(tree.at(BEFORE), remedy, shape))
 
 
 class Planner:
@@ -61,7 +73,7 @@ class Planner:
         # What is wrong by itself is not tried: testparm would only say so again.
         facts = self._facts(mounts, "".join(texts) if not wrong else "")
         wrong += [*checks.problems_on_host(self.params, facts), *self._port_problems(windows)] if present else []
-        recorded = self._before_on_record()
+        recorded = read_before(self.host)
         before = recorded or (self._before_now() if present else None)
         wanted = self._directories(mounts, facts.real) if present else []
         return {
@@ -134,7 +146,7 @@ class Planner:
             mounted=[mount for mount in set(mounts.values()) if mount in self.coming or os.path.ismount(mount)],
             modules=self.host.vfs_modules(MODULES) if self.installed else None,
             accounts=self._accounts(),
-            record=self._record(users.RECORD) or (),
+            record=user_database.read_record(self.host),
             connected=self.host.connected(self.params["port"]),
             given_up=self._given_up(),
             check=self.module.check_mode,
@@ -172,13 +184,6 @@ class Planner:
         rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"])
         return users.parse_accounts(out) if rc == 0 else {}
 
-    def _record(self, path: str) -> t.Any:
-        """Return what an earlier run has left; the module that owns a damaged record refuses it."""
-        try:
-            return json.loads(self.host.text(path) or "null")
-        except ValueError:
-            return None
-
     def _users_due(self, facts: checks.Facts, wrong: t.Sequence[t.Any]) -> bool:
         wanted = self.params["users"] if self.params["state"] == "present" else []
         if wrong or not self.installed:
@@ -201,10 +206,7 @@ class Planner:
         ]
 
     def _directories_due(self, entries: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
-        try:
-            record = directories.load(self._record(directories.RECORD) or {})
-        except (KeyError, TypeError, ValueError):
-            return True
+        record = directories.read_record(self.host)
         wanted = directories.wanted_of(entries, self.planned.get("groups") or [])
         plan = directories.plan(directories.read_all(wanted, record), wanted, record)
         return bool(plan.states) or plan.record != record
@@ -226,12 +228,6 @@ class Planner:
             *(packages["hashes"] if hashes else ()),
         ]
         return missing_packages(self.module.run_command, wanted)
-
-    def _before_on_record(self) -> host.Before | None:
-        """Return the state of the host before the role; None where the role never ran."""
-        recorded = self._record(BEFORE)
-        is_whole = isinstance(recorded, dict) and {"installed", "units"} <= recorded.keys()
-        return t.cast("host.Before", recorded) if is_whole else None
 
     def _before_now(self) -> host.Before:
         names = host.unit_names(self.params)

@@ -12,6 +12,7 @@ import secrets
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import users
 
@@ -33,15 +34,13 @@ for name, digest in json.load(sys.stdin).items():
 CONFIGURATION = "/etc/samba/smb.conf"
 
 
-def read_record() -> list[str]:
-    """Return the names on record."""
-    if not os.path.exists(RECORD):
-        return []
-    with open(RECORD, encoding="utf-8") as file:
-        found = json.load(file)
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError("no list of names")
-    return found
+def read_record(tree: Tree) -> list[str]:
+    """Return the names on record.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = "restore it, or remove it, and Samba's users stay when the role is removed"
+    return t.cast("list[str]", record.read(tree.at(RECORD), remedy, [str]) or [])
 
 
 def write_record(names: t.Iterable[str]) -> None:

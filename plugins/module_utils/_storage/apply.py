@@ -16,6 +16,7 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
@@ -31,6 +32,15 @@ PATIENCE = 15
 
 class Failed(Exception):
     """A step did not succeed; the text says which and why."""
+
+
+def read_record(path: str) -> dict[str, Given]:
+    """Return what earlier runs have made, by disk.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = "restore it, or remove it, and the file systems count as your own"
+    return t.cast("dict[str, Given]", record.read(path, remedy, {str: dict}) or {})
 
 
 def mkfs(fs: str, label: str, uuid: str, quota: bool, device: str) -> list[str]:

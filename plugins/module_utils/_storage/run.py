@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import grp
-import json
 import os
 import pwd
 import shutil
@@ -19,6 +18,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import (
     apply,
     directories,
@@ -31,7 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import dataset_cache as storage_cache
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import find
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Given, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.plan import plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     FILE_SYSTEMS,
@@ -90,7 +90,10 @@ class Storage:
                 quota = asked_for[directory.path].quota if directory.path in asked_for else 0
                 asked_for[directory.path] = dataclasses.replace(directory, quota=quota)
             self.wanted = sorted(asked_for.values(), key=lambda directory: (directory.path.count("/"), directory.path))
-        self.record = self.read_record()
+        try:
+            self.record = apply.read_record(apply.RECORD)
+        except Damaged as error:
+            module.fail_json(msg=f"{error}. Nothing was changed.")
         named = [entry for entry in self.entries if bool(entry.id) != bool(entry.serial)]
         self.facts = disk_facts.facts(self.run, named, self.record)
         self.plan = plan(named, request.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))
@@ -114,19 +117,6 @@ class Storage:
         arguments = [self.module.get_bin_path(command[0]) or command[0], *command[1:]]
         rc, out, err = self.module.run_command(arguments, data=data)
         return rc, out, err
-
-    def read_record(self) -> dict[str, Given]:
-        if not os.path.lexists(apply.RECORD):
-            return {}
-        try:
-            found: dict[str, Given] = json.loads(disk_facts.text_of(apply.RECORD))
-            if not isinstance(found, dict) or not all(isinstance(given, dict) for given in found.values()):
-                raise ValueError("it is no record of disks")
-        except ValueError as error:
-            self.module.fail_json(
-                msg=f"{apply.RECORD} is damaged ({error}): restore it, or remove it. Nothing was changed."
-            )
-        return found
 
     def cache_commands(self, request: t.Mapping[str, t.Any]) -> list[list[str]]:
         """Return the commands that an LVM cache needs; its problems go to the requirements."""

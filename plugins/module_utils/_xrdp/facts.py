@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-import json
 import os
 import pwd
 import re
@@ -17,13 +16,14 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.certificate import (
     PRINTED,
     days_left,
     parse_certificate,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import port_owner
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
@@ -38,6 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessio
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
+ROOT = "/"
 SESSION_MANAGER = "/usr/bin/x-session-manager"
 
 AUTH_LOG = "/var/log/auth.log"
@@ -121,6 +122,16 @@ def password_kinds(shadow: str) -> dict[str, str]:
     return kinds
 
 
+def read_record(tree: Tree) -> dict[str, t.Any]:
+    """Return what `absent` has to undo in addition to files; nothing before the first run.
+
+    :raises Damaged: the record is damaged.
+    """
+    remedy = "restore it, or remove it, and the group and its members stay as they are when the role is removed"
+    shape = {"group": str, "made": bool, "added": [str]}
+    return t.cast("dict[str, t.Any]", record.read(tree.at(plan.RECORD), remedy, shape) or {})
+
+
 class HostReader:
     """The host, read with files and programs."""
 
@@ -133,7 +144,7 @@ class HostReader:
     def read(self) -> plan.Facts:
         """Read everything except certificates and GNOME's remote login."""
         packages = self._packages()
-        record = json.loads(read(plan.RECORD) or "{}")
+        found = read_record(Tree(ROOT))
         group, primary = members(self.params["allowed_group"]), primary_members(self.params["allowed_group"])
         processes, logins = self._processes(), self._logins()
         return plan.Facts(
@@ -142,14 +153,14 @@ class HostReader:
             users=self._users({*self.params["users"], *(group or ()), *primary}),
             members=group,
             primary_members=primary,
-            former_members=members(record["group"]) if record else None,
+            former_members=members(found["group"]) if found else None,
             x_sessions=names_in("/usr/share/xsessions"),
             wayland_sessions=names_in("/usr/share/wayland-sessions"),
             manager=os.path.basename(os.path.realpath(SESSION_MANAGER)) if os.path.exists(SESSION_MANAGER) else "",
             sessions=find_sessions(processes, [_login(login) for login in logins]),
             running=any(process.name == MANAGER for process in processes),
             console=[login["Name"] for login in logins if _is_at_a_seat(login)],
-            record=record,
+            record=found,
             managed=bool(self.replaced),
             auth_log=os.path.exists(AUTH_LOG),
             check_mode=self.module.check_mode,

@@ -20,7 +20,7 @@ Run = Callable[..., dict[str, Any]]
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "rigwright_samba" / "directories.json"
-    monkeypatch.setattr(samba_directories, "RECORD", str(path))
+    monkeypatch.setattr(samba_directories_module, "RECORD", str(path))
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit_facts as facts
@@ -91,7 +92,8 @@ def test_missing_package_files_are_due(planned: Run, host: Host) -> None:
 
 def test_a_damaged_record_ends_the_run(planned: Run, host: Host) -> None:
     host.write(toolkit.RECORD, "{")
-    assert f"{toolkit.RECORD}, which the role wrote itself, is damaged" in planned()["msg"]
+    with pytest.raises(Damaged, match=f"{toolkit.RECORD} is damaged"):
+        planned()
 
 
 def test_absent_is_planned_from_the_record(planned: Run, host: Host) -> None:

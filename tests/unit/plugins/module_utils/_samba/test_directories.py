@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.directories import Original, State, Wanted
 
@@ -52,9 +55,20 @@ def test_directory_of_a_missing_disk_stays_on_record() -> None:
     assert directories.plan({}, {}, record) == directories.Plan({}, record)
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = {"/d": Original(SHARED, "/data")}
-    assert directories.load(directories.dump(record)) == record
+    place = tmp_path / directories.RECORD.lstrip("/")
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps(directories.dump(record)))
+    assert directories.read_record(Tree(str(tmp_path))) == record
+
+
+def test_state_of_another_shape_is_damage(tmp_path: Path) -> None:
+    place = tmp_path / directories.RECORD.lstrip("/")
+    place.parent.mkdir(parents=True)
+    place.write_text('{"/d": {"state": [0, 0], "mount": ""}}')
+    with pytest.raises(Damaged, match="is damaged"):
+        directories.read_record(Tree(str(tmp_path)))
 
 
 def test_nothing_is_read_where_no_disk_is_mounted(tmp_path: Path) -> None:

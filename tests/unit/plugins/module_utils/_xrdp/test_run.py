@@ -112,6 +112,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
         monkeypatch.setattr(
             module, "read", lambda path: real(path if path.startswith(str(tmp_path)) else str(found.path(path)))
         )
+    monkeypatch.setattr(facts, "ROOT", str(tmp_path))
     monkeypatch.setattr(facts, "names_in", lambda directory: ["openbox"] if directory.endswith("xsessions") else [])
     monkeypatch.setattr(facts, "members", lambda name: None)
     monkeypatch.setattr(facts, "primary_members", lambda name: [])
