@@ -67,6 +67,9 @@ def compare(module: AnsibleModule, request: t.Mapping[str, t.Any]) -> dict[str, 
     return result
 
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
+
+
 def main() -> None:
     module, request = role_module()
     result, error = NOTHING, ""
@@ -75,7 +78,7 @@ def main() -> None:
     except (CondaError, OSError) as problem:
         error = explain(problem, request["prefix"])
     outcome = verify.use(client_runner(module), request)
-    module.exit_json(changed=False, findings=[verify.environments(result, error), verify.users(outcome, request)])
+    exit_verified(module, "conda", [verify.environments(result, error), verify.users(outcome, request)])
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_verify import findings
 
 ROOT = "/"
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
         plan = plan_host(Tree(ROOT), module.run_command, request)
     except ValueError as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
-    module.exit_json(changed=False, findings=findings(client_runner(module), request, plan))
+    exit_verified(module, "cuda", findings(client_runner(module), request, plan))
 
 
 if __name__ == "__main__":

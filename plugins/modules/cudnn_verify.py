@@ -33,6 +33,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudn
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_verify import findings
 
 ROOT = "/"
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
         plan = plan_host(Tree(ROOT), module.run_command, request)
     except Unplannable as error:
         module.fail_json(msg=f"{error}.")
-    module.exit_json(changed=False, findings=findings(client_runner(module), request, plan))
+    exit_verified(module, "cudnn", findings(client_runner(module), request, plan))
 
 
 if __name__ == "__main__":

@@ -32,12 +32,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_r
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.verify import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
     plan = run(request, module.run_command, RULES)
-    module.exit_json(changed=False, findings=findings(client_runner(module), request, plan))
+    exit_verified(module, "docker", findings(client_runner(module), request, plan))
 
 
 if __name__ == "__main__":

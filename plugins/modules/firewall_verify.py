@@ -33,13 +33,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall im
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.facts import plan_for
 
 ROOT = "/"
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
     plan = plan_for(module, Tree(ROOT), request)
     found = [plan["in_force"], *plan["findings"], findings.request(plan["requirements"])]
-    module.exit_json(changed=False, findings=found)
+    exit_verified(module, "firewall", found)
 
 
 if __name__ == "__main__":

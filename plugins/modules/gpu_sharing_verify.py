@@ -31,6 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_r
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import Unplannable, plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def main() -> None:
         found = verify.findings(plan_host(module, request), request["state"], module.check_mode)
     except Unplannable as error:
         found = verify.unreadable(str(error), error.result.get("next_step", ""))
-    module.exit_json(changed=False, findings=found)
+    exit_verified(module, "gpu_sharing", found)
 
 
 if __name__ == "__main__":

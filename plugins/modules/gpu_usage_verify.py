@@ -31,12 +31,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.plan import DOCKER_GROUP
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
     containers = request["containers"] and accounts.group(DOCKER_GROUP) is not None
-    module.exit_json(changed=False, findings=findings(client_runner(module), request, containers))
+    exit_verified(module, "gpu_usage", findings(client_runner(module), request, containers))
 
 
 if __name__ == "__main__":

@@ -31,13 +31,14 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_plan import plan_for
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_verify import verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
     # The state of now, not the one of the last choice.
     plan = plan_for(module, {**request, "check": True, "recheck": True})
-    module.exit_json(changed=False, findings=verify(module, request, plan))
+    exit_verified(module, "mirrors", verify(module, request, plan))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,12 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, findings=findings(client_runner(module), run(request, module.run_command)))
+    exit_verified(module, "nvidia_container_toolkit", findings(client_runner(module), run(request, module.run_command)))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 ROOT = "/"
 # As an unprivileged user: root could create device nodes that a user cannot.
 NVIDIA_SMI = ["runuser", "--user", "nobody", "--", "nvidia-smi", "-L"]
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def main() -> None:
     except Stuck as error:
         module.fail_json(msg=f"{error}.")
     outcome = clients(NVIDIA_SMI) if plan["gpus"] > 0 else None
-    module.exit_json(changed=False, findings=[*plan["proofs"], nvidia_smi(outcome, plan["reboot"])])
+    exit_verified(module, "nvidia_driver", [*plan["proofs"], nvidia_smi(outcome, plan["reboot"])])
 
 
 if __name__ == "__main__":

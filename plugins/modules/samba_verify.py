@@ -30,12 +30,13 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.plan import Planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
     plan = Planner(module, request).run()
-    module.exit_json(changed=False, findings=findings(client_runner(module), request, plan))
+    exit_verified(module, "samba", findings(client_runner(module), request, plan))
 
 
 if __name__ == "__main__":

@@ -29,11 +29,12 @@ RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, findings=findings(client_runner(module), request))
+    exit_verified(module, "status", findings(client_runner(module), request))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ RETURN = r""" # """
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.run import Storage, host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
         "container": host_facts(storage.run)["container"],
         "cache_directory": storage.dataset_cache.get("cache", ""),
     }
-    module.exit_json(changed=False, findings=findings(client_runner(module), {**request, **planned}))
+    exit_verified(module, "storage", findings(client_runner(module), {**request, **planned}))
 
 
 if __name__ == "__main__":

@@ -28,12 +28,13 @@ EXAMPLES = r"""
 RETURN = r""" # """
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner, role_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.drop_ins import exit_verified
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.run import run, verified
 
 
 def main() -> None:
     module, request = role_module()
-    module.exit_json(changed=False, findings=verified(client_runner(module), run(module, request, probe=True)))
+    exit_verified(module, "xrdp", verified(client_runner(module), run(module, request, probe=True)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,16 @@ def flaws(rule: Callable[[str], Iterable[str]], files: Iterable[Path]) -> dict[s
     """Return what a rule finds, by file."""
     found = {str(path.relative_to(CHECKOUT)): list(rule(path.read_text())) for path in files}
     return {name: lines for name, lines in found.items() if lines}
+
+
+CONSTANT = re.compile(r"^(\w+) = f?\"([^\"]+)\"$", re.MULTILINE)
+
+
+def resolved(text: str) -> str:
+    """Return a source with the values of its constants in the place of their names in f-strings."""
+    for name, value in CONSTANT.findall(text):
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 @functools.lru_cache(maxsize=1)

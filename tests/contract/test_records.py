@@ -44,11 +44,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import facts as xrdp_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import plan as xrdp_plan
 
-from tests.contract.sources import PYTHON
+from tests.contract.sources import PYTHON, resolved
 from tests.unit.support.damage import DAMAGE
 
 KEPT = re.compile(r"\"(/var/lib/rigwright[^ {\"]*\.json)\"")
-CONSTANT = re.compile(r"^(\w+) = \"([^\"]+)\"$", re.MULTILINE)
 Case = tuple[str, Any, Callable[[Tree, str], Any], type[Exception]]
 SET = "/var/lib/rigwright/config_files/x"
 STATE = {"kind": "file", "mode": 420, "uid": 0, "gid": 0}
@@ -168,9 +167,7 @@ OTHERS = {
 
 def kept(text: str) -> set[str]:
     """Return the paths of records that a source names, also by the constant of their directory."""
-    for name, value in CONSTANT.findall(text):
-        text = text.replace(f"{{{name}}}", value)
-    return set(KEPT.findall(text))
+    return set(KEPT.findall(resolved(text)))
 
 
 def test_each_record_is_damaged_here() -> None:

@@ -10,15 +10,8 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
 
-# The first directory with a file of a name has it (modprobe.d(5), kmod 34).
-DIRECTORIES = (
-    "/etc/modprobe.d",
-    "/run/modprobe.d",
-    "/usr/local/lib/modprobe.d",
-    "/usr/lib/modprobe.d",
-    "/lib/modprobe.d",
-)
 COMMAND_LINE = "/proc/cmdline"
 # The modules without which nothing computes, by all names that they have: Debian's packages rename theirs.
 _MODULES = re.compile(r"nvidia(_current|_tesla(_\d+)?)?(_open)?(_uvm)?")
@@ -35,14 +28,8 @@ class Obstacle(t.NamedTuple):
 
 def read_obstacles(tree: Tree) -> list[Obstacle]:
     """Return the settings that keep a module from loading. A `blacklist` alone does not: modprobe loads the module by its name."""
-    files: dict[str, str] = {}
-    for directory in DIRECTORIES:
-        for name in tree.names(directory):
-            if name.endswith(".conf"):
-                files.setdefault(name, f"{directory}/{name}")
-    found = [
-        Obstacle(line, path) for path in files.values() for line in _lines(tree.text(path)) if _prevents(line.split())
-    ]
+    files = by_name(tree, MODPROBE, ".conf")
+    found = [Obstacle(line, path) for path in files for line in _lines(tree.text(path)) if _prevents(line.split())]
     for word in tree.text(COMMAND_LINE).split():
         name, _sign, value = word.partition("=")
         # The kernel's own list. The one of modprobe is as a file's.

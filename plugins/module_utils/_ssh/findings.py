@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     users_after,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import Params
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import jail_finding
 
 
 def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequence[Override]) -> list[Finding]:
@@ -32,7 +33,11 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
         _access_finding(params, facts, decision),
         _overridden_finding(facts),
         _match_finding(facts),
-        *([_jail_finding(facts)] if params["fail2ban"] else []),
+        *(
+            [jail_finding("ssh", "sshd", JAIL, facts.jail_overridden, facts.jail_stronger)]
+            if params["fail2ban"]
+            else []
+        ),
     ]
     if params["proof"] != "all":
         return found
@@ -133,21 +138,6 @@ def _access_finding(params: Params, facts: Facts, decision: Decision) -> Finding
         if lost
         else "all users who could log in still can",
         "if they should, add their keys to ssh_authorized_keys, or add them to a group of ssh_allow_groups",
-    )
-
-
-def _jail_finding(facts: Facts) -> Finding:
-    parts = [f"not in force for sshd because of {JAIL}: {'; '.join(facts.jail_overridden)}"] * bool(
-        facts.jail_overridden
-    )
-    parts += [f"in force for sshd instead of what {JAIL} says: {'; '.join(facts.jail_stronger)}"] * bool(
-        facts.jail_stronger
-    )
-    return finding(
-        "ssh.jail_overridden",
-        "warn" if parts else "pass",
-        "; ".join(parts) or f"{JAIL} overrides no other file of fail2ban",
-        "set the same by ssh_fail2ban_ignoreip, ssh_fail2ban_bantime, ssh_fail2ban_findtime or ssh_fail2ban_maxretry, or remove it there",
     )
 
 

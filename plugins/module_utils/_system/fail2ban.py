@@ -11,7 +11,12 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import show
 
 if t.TYPE_CHECKING:
@@ -95,6 +100,23 @@ def stronger(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -> 
         return []
     return _named(
         {key: (_winning(each.value, params[f"fail2ban_{key}"]), each) for key, each in found.items() if each.wins}
+    )
+
+
+def jail_finding(role: str, jail: str, own: str, lost: t.Sequence[str], winning: t.Sequence[str]) -> Finding:
+    """Return the finding on what other files say of a jail.
+
+    :param lost: as ``overridden`` returns it.
+    :param winning: as ``stronger`` returns it.
+    """
+    parts = [f"not in force for {jail} because of {own}: {'; '.join(lost)}"] * bool(lost)
+    parts += [f"in force for {jail} instead of what {own} says: {'; '.join(winning)}"] * bool(winning)
+    variables = [f"{role}_fail2ban_{name}" for name in ("ignoreip", "bantime", "findtime", "maxretry")]
+    return finding(
+        f"{role}.jail_overridden",
+        "warn" if parts else "pass",
+        "; ".join(parts) or f"{own} overrides no other file of fail2ban",
+        f"set the same by {', '.join(variables[:-1])} or {variables[-1]}, or remove it there",
     )
 
 

@@ -28,13 +28,17 @@ FOLDERS = (
 LOCAL = ("/etc/", "/run/")
 
 
-def files(tree: Tree, name: str) -> list[str]:
-    """Return the unit file and its drop-ins, in the order in which systemd reads them; nothing for a masked unit."""
-    unit = next((f"{folder}/{name}" for folder in FOLDERS if tree.exists(f"{folder}/{name}")), "")
+def files(tree: Tree, name: str, manager: str = "system") -> list[str]:
+    """Return the unit file and its drop-ins, in the order in which systemd reads them; nothing for a masked unit.
+
+    :param manager: ``user`` for a unit of the users' managers.
+    """
+    folders = [folder.replace("systemd/system", f"systemd/{manager}") for folder in FOLDERS]
+    unit = next((f"{folder}/{name}" for folder in folders if tree.exists(f"{folder}/{name}")), "")
     if unit and tree.resolve(unit) == "/dev/null":
         return []
     drop_ins: dict[str, str] = {}
-    for folder in FOLDERS:
+    for folder in folders:
         for file in tree.names(f"{folder}/{name}.d"):
             if file.endswith(".conf"):
                 drop_ins.setdefault(file, f"{folder}/{name}.d/{file}")

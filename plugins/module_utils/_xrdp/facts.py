@@ -138,18 +138,20 @@ class HostReader:
     def __init__(self, module: AnsibleModule, params: dict[str, t.Any]) -> None:
         self.module = module
         self.params = params
+        self.tree = Tree(ROOT)
         # The files that config_files has replaced.
         self.replaced = Store("xrdp").load()
 
     def read(self) -> plan.Facts:
         """Read everything except certificates and GNOME's remote login."""
         packages = self._packages()
-        found = read_record(Tree(ROOT))
+        found = read_record(self.tree)
         group, primary = members(self.params["allowed_group"]), primary_members(self.params["allowed_group"])
         processes, logins = self._processes(), self._logins()
         return plan.Facts(
             packages=packages,
             packaged={path: self._packaged(path, packages) for path in (plan.XRDP_INI, plan.SESMAN_INI)},
+            original={path: self._original(path) for path in (plan.XRDP_INI, plan.SESMAN_INI)},
             users=self._users({*self.params["users"], *(group or ()), *primary}),
             members=group,
             primary_members=primary,
@@ -176,8 +178,7 @@ class HostReader:
         It is at its own path, next to it after an upgrade that kept the old file, or among the originals of config_files.
         Where a user had edited the file before, the plan starts from that version.
         """
-        replaced = self.replaced.get(path)
-        kept = (replaced.original.content or b"").decode(errors="replace") if replaced else ""
+        kept = self._original(path) if path in self.replaced else ""
         if "xrdp" in packages:
             _rc, out, _err = self.module.run_command(["dpkg-query", "--show", "--showformat", "${Conffiles}", "xrdp"])
             found = re.search(rf"^ {re.escape(path)} ([0-9a-f]{{32}})", out, re.MULTILINE)
@@ -186,6 +187,10 @@ class HostReader:
                 if hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() == t.cast("re.Match[str]", found)[1]:
                     return text
         return kept or read(path)
+
+    def _original(self, path: str) -> str:
+        replaced = self.replaced.get(path)
+        return (replaced.original.content or b"").decode(errors="replace") if replaced else read(path)
 
     def _users(self, names: t.Collection[str]) -> dict[str, str]:
         kinds = password_kinds(read("/etc/shadow"))

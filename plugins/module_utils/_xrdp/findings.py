@@ -6,18 +6,57 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import request
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import ini, request
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import (
     RELAYS,
+    SESMAN_INI,
     XRDP_INI,
     Certificate,
     Decision,
     Facts,
     allowed,
     relays,
+    sesman_ini,
+    xrdp_ini,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
+
+# The package's own values, of options that the role sets: nobody chose them.
+PACKAGED = {
+    "globals.certificate": "",
+    "globals.defaultwindowmanager": "startwm.sh",
+    "globals.key_file": "",
+    "globals.port": "3389",
+    "globals.security_layer": "negotiate",
+    "channels.cliprdr": "true",
+    "channels.rdpdr": "true",
+    "channels.rdpsnd": "true",
+    "chansrv.enablefusemount": "true",
+    "security.allowrootlogin": "true",
+    "security.alwaysgroupcheck": "false",
+    "security.maxloginretry": "4",
+    "security.restrictinboundclipboard": "none",
+    "security.restrictoutboundclipboard": "none",
+    "security.terminalserveradmins": "tsadmins",
+    "security.terminalserverusers": "tsusers",
+    "sessions.disconnectedtimelimit": "0",
+    "sessions.idletimelimit": "0",
+    "sessions.killdisconnected": "false",
+    "sessions.maxsessions": "50",
+}
+WORDS = {
+    "yes": "true",
+    "1": "true",
+    "on": "true",
+    "all": "true",
+    "no": "false",
+    "0": "false",
+    "off": "false",
+    "none": "false",
+}
 
 
 def findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
@@ -28,6 +67,7 @@ def findings(params: Params, facts: Facts, decision: Decision) -> list[Finding]:
         _console_finding(params, facts),
         _lost_finding(facts),
         _removed_finding(params, facts),
+        _overridden_finding(params, facts, decision),
     ]
     if facts.certificate:
         found.append(_certificate_finding(params, facts.certificate))
@@ -95,9 +135,10 @@ def _lost_finding(facts: Facts) -> Finding:
 def _removed_finding(params: Params, facts: Facts) -> Finding:
     """Name session types of the user's own that the role leaves out; those of the package are known to lead everywhere."""
     kept = {name.lower() for name in params["ini_overrides"]}
-    removed = sorted({*relays(facts.packaged.get(XRDP_INI, ""))} - {*RELAYS} - kept)
+    original = facts.original.get(XRDP_INI) or facts.packaged.get(XRDP_INI, "")
+    removed = sorted({*relays(original)} - {*RELAYS} - kept)
     if not removed:
-        is_read = bool(facts.packaged.get(XRDP_INI))
+        is_read = bool(original)
         evidence = "no session type of your own was left out" if is_read else "there is no xrdp.ini yet"
         return finding("xrdp.session_types", "pass" if is_read else "skip", evidence)
     return finding(
@@ -106,6 +147,35 @@ def _removed_finding(params: Params, facts: Facts) -> Finding:
         f"left out of xrdp.ini: {', '.join(removed)}, in which a client names the host that xrdp connects to",
         "write each again with one host in xrdp_ini_overrides: {NAME: {name: NAME, lib: libvnc.so, ip: 192.0.2.7, port: 5900}}",
     )
+
+
+def _overridden_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
+    """Name options of the user's own to which the role gives other values."""
+    written = {XRDP_INI: xrdp_ini(params, facts), SESMAN_INI: sesman_ini(params, facts, decision)}
+    lost = []
+    for path, text in written.items():
+        after = ini.sections(text)
+        for section, options in ini.sections(facts.original.get(path, "")).items():
+            for name, values in options.items():
+                now = after.get(section, {}).get(name, values)
+                if _meaning(values) not in (_meaning(now), _meaning([PACKAGED.get(f"{section}.{name}", "\0")])):
+                    lost.append(f"{name}={', '.join(values)} ({path} [{section}])")
+    if not lost:
+        is_read = any(facts.original.values())
+        evidence = "no option of your own has another value" if is_read else "there are no files of xrdp yet"
+        return finding("xrdp.overridden", "pass" if is_read else "skip", evidence)
+    return finding(
+        "xrdp.overridden",
+        "warn",
+        f"not in force because of the role's values: {'; '.join(lost)}",
+        "set the same by a variable of the role, such as xrdp_allowed_group for TerminalServerUsers, or by xrdp_ini_overrides or"
+        " xrdp_sesman_overrides",
+    )
+
+
+def _meaning(values: t.Sequence[str]) -> list[str]:
+    """Return values as xrdp takes them."""
+    return [WORDS.get(value.lower(), value.lower()) for value in values]
 
 
 def _certificate_finding(params: Params, certificate: Certificate) -> Finding:

@@ -55,6 +55,13 @@ def run(module: AnsibleModule, params: dict[str, t.Any], probe: bool = False) ->
     files = [] if requirements else plan.files(params, facts, decision)
     contents = {file["path"]: file["content"] for file in files}
     found = findings.findings(params, facts, decision)
+    if params["fail2ban"]:
+        jail = (host.tree, "rigwright-xrdp", plan.JAIL, params)
+        found.append(
+            fail2ban.jail_finding(
+                "xrdp", "rigwright-xrdp", plan.JAIL, fail2ban.overridden(*jail), fail2ban.stronger(*jail)
+            )
+        )
     certificate, key = plan.certificate_paths(params)
     if probe:
         in_force = {path: read(path) == content for path, content in contents.items()}

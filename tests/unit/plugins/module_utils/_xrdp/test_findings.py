@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import Certificate, Facts, decide
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan import (
+    SESMAN_INI,
+    XRDP_INI,
+    Certificate,
+    Facts,
+    decide,
+)
 
-from tests.unit.support.xrdp import FRESH, OPEN, REQUEST, XFCE, request
+from tests.unit.support.xrdp import FRESH, OPEN, PACKAGED, REQUEST, XFCE, request
 
 
 def statuses(params: dict[str, Any], facts: Facts) -> dict[str, tuple[str, str]]:
@@ -35,6 +41,30 @@ def test_session_type_that_is_left_out_is_named():
     assert (status, "elsewhere" in evidence, "vnc-any" in evidence) == ("warn", True, False)
     again = request(ini_overrides={"Elsewhere": {"ip": "192.0.2.7"}})
     assert statuses(again, facts)["session_types"][0] == "pass"
+
+
+@pytest.mark.parametrize("release", PACKAGED)
+def test_packages_options_are_nobodys(release: str):
+    found = dataclasses.replace(XFCE, packaged=PACKAGED[release], original=PACKAGED[release])
+    assert statuses(request(max_sessions=3, port=3390), found)["overridden"][0] == "pass"
+
+
+def test_option_of_the_user_that_is_replaced_is_named():
+    sesman = PACKAGED["debian13"][SESMAN_INI].replace("TerminalServerUsers=tsusers", "TerminalServerUsers=lab")
+    own = {
+        SESMAN_INI: sesman.replace("AlwaysGroupCheck=false", "AlwaysGroupCheck=yes"),
+        XRDP_INI: "[Globals]\nport=3390\n",
+    }
+    facts = dataclasses.replace(XFCE, packaged=PACKAGED["debian13"], original=own)
+    status, evidence = statuses(REQUEST, facts)["overridden"]
+    assert (status, "alwaysgroupcheck" in evidence) == ("warn", False)
+    assert "terminalserverusers=lab (/etc/xrdp/sesman.ini [security])" in evidence
+    assert "port=3390 (/etc/xrdp/xrdp.ini [globals])" in evidence
+    same = request(allowed_group="lab", networks=["192.0.2.0/24"], port=3390)
+    assert statuses(same, facts)["overridden"][0] == "pass"
+    kept = request(sesman_overrides={"Security": {"TerminalServerUsers": "lab"}}, networks=["192.0.2.0/24"], port=3390)
+    assert statuses(kept, facts)["overridden"][0] == "pass"
+    assert statuses(REQUEST, dataclasses.replace(XFCE, original={}))["overridden"][0] == "skip"
 
 
 def test_an_rdp_user_at_the_machine_is_a_warning():

@@ -257,6 +257,23 @@ def test_steps_are_due_only_for_a_difference(planned: Run, monkeypatch: pytest.M
     assert planned(**GNOME, fail2ban=True)["fail2ban_due"] is False
 
 
+def test_files_of_fail2ban_that_lose_are_named(planned: Run, host: Host) -> None:
+    host.write("/etc/fail2ban/jail.local", "[DEFAULT]\nignoreip = 192.0.2.9\n")
+    host.write("/etc/fail2ban/jail.d/zz.local", "[rigwright-xrdp]\nmaxretry = 99\n")
+    (found,) = [row for row in planned(fail2ban=True)["findings"] if row["id"] == "xrdp.jail_overridden"]
+    assert found["status"] == "warn"
+    assert "192.0.2.9" in found["evidence"] and "maxretry = 99" in found["evidence"]
+    assert "xrdp.jail_overridden" not in {row["id"] for row in planned()["findings"]}
+
+
+def test_options_from_before_the_role_are_compared(planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = b"[Security]\nTerminalServerUsers=lab\n"
+    kept = SimpleNamespace(original=SimpleNamespace(content=own))
+    monkeypatch.setattr(facts, "Store", lambda _name: SimpleNamespace(load=lambda: {plan.SESMAN_INI: kept}))
+    (found,) = [row for row in planned()["findings"] if row["id"] == "xrdp.overridden"]
+    assert "terminalserverusers=lab" in found["evidence"]
+
+
 @pytest.mark.parametrize(("backend", "ids"), [("xrdp", ["xrdp.tls", "xrdp.confinement"]), ("gnome", ["xrdp.tls"])])
 def test_sandboxing_of_xrdp_is_verified(backend: str, ids: list[str]) -> None:
     exposure = "Overall exposure level for xrdp.service: 2.1 OK"
