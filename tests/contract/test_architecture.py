@@ -42,7 +42,7 @@ LARGE_PAYLOADS = {
     "gpu_fit": 245_000,
     "gpu_health": 222_000,
     "gpu_info": 210_000,
-    "gpu_sharing_plan": 520_000,
+    "gpu_sharing_plan": 525_000,
     "gpu_sharing_verify": 522_000,
     "machine_manifest": 240_000,
     "nvidia_container_toolkit_plan": 281_000,

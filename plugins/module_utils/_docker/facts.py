@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
     SOURCES_PARTS,
     parse,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, lines, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     STORE,
     Record,
@@ -175,10 +175,13 @@ def count_shims() -> int:
     return found
 
 
+_MADISON = {"version": r"[^|]+\|\s*(?P<version>\S+)\s*\|[^|]+", "note": r"[NW]: .*"}
+
+
 def read_available(run: RunCommand, package: str) -> list[str]:
     """Return the versions of a package that apt knows."""
     _rc, out, _err = run(["apt-cache", "madison", package])
-    return [line.split("|")[1].strip() for line in out.splitlines() if line.count("|") == 2]
+    return [match["version"] for name, match in lines.parse("apt-cache madison", out, _MADISON) if name == "version"]
 
 
 def read_units(run: RunCommand) -> dict[str, dict[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
@@ -28,10 +29,22 @@ LOADERS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
+_EFI = {
+    "entry": r"Boot(?P<number>[0-9A-Fa-f]{4})(?P<active>\*?) (?P<rest>.+)",
+    "order": r"BootOrder: (?P<order>\S+)",
+    "setting": r"(BootCurrent|BootNext|Timeout|Mirror\w+): .*|No BootOrder is set.*",
+    "data": r"\s+(dp|data): .*",
+}
+
+
 def parse_efibootmgr(text: str) -> Facts:
     """Parse the firmware's entries from ``efibootmgr -v``: the UUID of the partition, and the file on it."""
-    entries = []
-    for number, active, rest in re.findall(r"^Boot([0-9A-Fa-f]{4})(\*?) (.+)$", text, re.MULTILINE):
+    entries, order = [], ""
+    for name, match in lines.parse("efibootmgr -v", text, _EFI):
+        order = match["order"].upper() if name == "order" else order
+        if name != "entry":
+            continue
+        number, active, rest = match["number"], match["active"], match["rest"]
         label, _tab, path = rest.partition("\t")
         disk = re.search(r"HD\((\d+),GPT,([0-9A-Fa-f-]{36})", path)
         # Version 17 and older print `File(\EFI\x)`, newer ones only the path after a slash.
@@ -45,8 +58,7 @@ def parse_efibootmgr(text: str) -> Facts:
                 "file": (file.group(1) or file.group(2)) if disk and file else "",
             }
         )
-    order = re.search(r"^BootOrder: (\S+)$", text, re.MULTILINE)
-    return {"order": order.group(1).upper().split(",") if order else [], "entries": entries}
+    return {"order": order.split(",") if order else [], "entries": entries}
 
 
 def boot_mode(tree: Tree) -> str:

@@ -14,6 +14,7 @@ import math
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import unescape
 
 Facts = dict[str, t.Any]
@@ -230,9 +231,21 @@ def parse_xfs_info(text: str) -> Facts:
     }
 
 
+_BTRFS = {
+    "label": r"Label: .*uuid: (?P<uuid>\S+)\s*",
+    "total": r"\s*Total devices (?P<count>\d+)\b.*",
+    "device": r"\s*(devid\s+\d+\b|\*\*\*|warning).*|[Bb]trfs(-progs)? v.*",
+}
+
+
 def parse_btrfs(text: str) -> dict[str, int]:
     """Return the number of devices of each btrfs by its UUID, from ``btrfs filesystem show --raw``."""
-    return {uuid: int(count) for uuid, count in re.findall(r"uuid: (\S+)\s+Total devices (\d+)", text)}
+    found, uuid = {}, ""
+    for name, match in lines.parse("btrfs filesystem show", text, _BTRFS):
+        uuid = match["uuid"] if name == "label" else uuid
+        if name == "total":
+            found[uuid] = int(match["count"])
+    return found
 
 
 def parse_swaps(text: str) -> list[Facts]:

@@ -12,6 +12,7 @@ import re
 import tempfile
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     replace_file,
 )
@@ -38,13 +39,22 @@ class Simulation(t.NamedTuple):
     error: str = ""
 
 
+# Other lines are for people.
+_STEPS = {
+    "install": r"Inst (?P<name>\S+) (?:\[[^\]]*\] )?\((?P<version>\S+) .*",
+    "remove": r"(?:Remv|Purg) (?P<name>\S+).*",
+    "text": r"(?!Inst|Remv|Purg).*",
+}
+
+
 def parse_simulation(rc: int, out: str, err: str) -> Simulation:
     """Return what a simulation of apt would do."""
     if rc != 0:
         errors = re.findall(r"^ [a-z].*|^E: .*", out + err, re.MULTILINE)
         return Simulation({}, [], " ".join(" ".join(errors).split()) or (out + err).strip()[-500:])
-    install = dict(re.findall(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", out, re.MULTILINE))
-    return Simulation(install, re.findall(r"^(?:Remv|Purg) (\S+)", out, re.MULTILINE))
+    steps = lines.parse("apt-get --simulate", out, _STEPS)
+    install = {match["name"]: match["version"] for step, match in steps if step == "install"}
+    return Simulation(install, [match["name"] for step, match in steps if step == "remove"])
 
 
 def simulation_problem(simulation: Simulation, change: Change) -> str:

@@ -15,7 +15,7 @@ import stat
 import struct
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl, lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
     Rights,
     UnsafePath,
@@ -177,8 +177,8 @@ def next_projects(directories: t.Sequence[Directory], states: t.Mapping[str, Sta
 
 def parse_limits(report: str) -> dict[int, int]:
     """Return bytes by project, of ``xfs_quota -c 'report -p -b -n -N'``, which counts KiB."""
-    rows = (line.split() for line in report.splitlines())
-    return {int(row[0][1:]): int(row[3]) * 1024 for row in rows if len(row) >= 4 and re.match(r"#\d+$", row[0])}
+    forms = {"project": r"#(?P<id>\d+)\s+\d+\s+\d+\s+(?P<limit>\d+)\s.*"}
+    return {int(match["id"]): int(match["limit"]) * 1024 for _name, match in lines.parse("xfs_quota", report, forms)}
 
 
 def commands(path: str, mount: str, fs: str, had: State | None, wanted: State) -> t.Iterator[list[str]]:

@@ -11,6 +11,8 @@ import json
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
+
 LSBLK = ("lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,RO,SERIAL,MODEL,MOUNTPOINTS,UUID,LABEL")
 BY_ID = "/dev/disk/by-id"
 # Partitions, and what is no disk of its own.
@@ -117,8 +119,8 @@ def describe_disk(disk: Disk) -> str:
 
 def parse_export(text: str) -> dict[str, str]:
     """Return the values of ``blkid --output export``, which escapes special characters of the shell."""
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return {key: re.sub(r"\\(.)", r"\1", value) for key, value in pairs}
+    pairs = lines.parse("blkid", text, {"pair": r"(?P<key>\w+)=(?P<value>.*)"})
+    return {pair["key"]: re.sub(r"\\(.)", r"\1", pair["value"]) for _name, pair in pairs}
 
 
 def parse_content(blkid: str, wipefs: str, blank: bool) -> Content:

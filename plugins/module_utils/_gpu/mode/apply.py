@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import locked_clocks as record
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
@@ -21,7 +21,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
 _VOLTA = 5
 _GRAPHICS, _MEMORY = 0, 2
 _LOCKED = ("locked_gpu_clocks", "locked_memory_clocks")
-_POLICY = re.compile(r"^\|\s+(\d+)\s+Timeslice\s+(\w+)\s*\|", re.MULTILINE | re.IGNORECASE)
+_POLICIES = {
+    "slice": r"(?i)\|\s+(?P<index>\d+)\s+Timeslice\s+(?P<value>\w+)\s*\|",
+    "other policy": r"\|\s+\d+\s+(?!(?i:timeslice)\b)\S.*",
+    "frame": r"[+|][-=]+[+|]|\|\s+GPU\b.*|No devices were found",
+}
 
 # The exit status of a shell for a missing program.
 NOT_THERE = 127
@@ -49,7 +53,8 @@ class PolicyError(Exception):
 
 def parse_policies(text: str) -> dict[int, str]:
     """Parse time slices by NVML's index, from the output of ``nvidia-smi compute-policy --list`` (driver 580)."""
-    return {int(index): value.lower() for index, value in _POLICY.findall(text)}
+    rows = lines.parse("nvidia-smi compute-policy --list", text, _POLICIES)
+    return {int(match["index"]): match["value"].lower() for name, match in rows if name == "slice"}
 
 
 class Host:

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.process import ANSWER_S, execute
@@ -34,18 +34,24 @@ class Host:
         return bool(self.devices or self.listed)
 
 
+_LISTING = {
+    "gpu": r"GPU .*\(UUID: (?P<uuid>GPU-[^)]+)\).*",
+    "part": r"\s+MIG .*\(UUID: (?P<uuid>MIG-[^)]+)\).*",
+    "nothing": r"No devices (were )?found\.?",
+}
+
+
 def read_listing(text: str) -> tuple[tuple[str, ...], bool]:
     """Parse the UUIDs in the output of `nvidia-smi -L`, and return them with whether MIG divides some GPU.
 
     A divided GPU is listed by its parts: no program can compute on the whole.
     """
     found: list[list[str]] = []
-    for line in text.splitlines():
-        uuid = re.search(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", line)
-        if uuid and line.startswith("GPU "):
-            found.append([uuid.group(1)])
-        elif uuid and found:
-            found[-1].append(uuid.group(1))
+    for name, match in lines.parse("nvidia-smi -L", text, _LISTING):
+        if name == "gpu":
+            found.append([match["uuid"]])
+        elif name == "part" and found:
+            found[-1].append(match["uuid"])
     divided = any(len(uuids) > 1 for uuids in found)
     return tuple(uuid for uuids in found for uuid in uuids[min(1, len(uuids) - 1) :]), divided
 
