@@ -38,6 +38,7 @@ PACKAGES = {
     "_frp": Package(5, "frp's server and client: checks, tunnels, what a running frpc reports"),
     "_xrdp": Package(5, "remote desktops: xrdp and GNOME Remote Desktop"),
     "_bare_metal": Package(6, "a machine rebuilt from its backup"),
+    "_roles": Package(7, "what each role plans and proves, a file a role"),
 }
 
 

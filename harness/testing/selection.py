@@ -194,9 +194,10 @@ def files_named_in_role(role: str, root: Path) -> Iterator[Path]:
     text = "".join(path.read_text() for path in folder.rglob("*") if path.is_file() and path.suffix in (".yml", ".j2"))
     for name in set(re.findall(rf"{re.escape(NAMESPACE)}(\w+)", text)):
         yield from plugins_called(name, root)
-    # The actions plan and verify start the module of the role that calls them.
-    for kind in set(re.findall(rf"{re.escape(NAMESPACE)}(plan|verify):", text)):
-        yield from existing(root / f"plugins/modules/{role}_{kind}.py")
+    # The actions plan and verify run the code of the role that calls them.
+    if re.search(rf"{re.escape(NAMESPACE)}(plan|verify):", text):
+        for name in (f"_roles/{role}", "_system/role_run"):
+            yield from existing(root / f"plugins/module_utils/{name}.py")
     yield from programs_in(text, root)
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plan a role: start its plan module with its request, and refuse all problems at once. Or plan several roles ahead, in one module run."""
+"""Plan a role with its request, and refuse all problems at once. Or plan several roles ahead, in one module run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ActionModule(RoleAction):
             call = self._call("plan", variables)
         except Invalid as error:
             return refused(error)
-        plan = self._planned_ahead(call, variables) or self._start(call, variables)
+        plan = self._planned_ahead(call, variables) or self._start_one(call, variables)
         requirements = [*plan.get("requirements", []), *arguments["requirements"]]
         message = refusal(requirements) if arguments["refuse"] else ""
         # First: a module may fail by what is refused here.
@@ -69,7 +69,7 @@ class ActionModule(RoleAction):
                 calls[call.key] = call
         planned: dict[str, Any] = {"changed": False, "task": self._task._uuid, "plans": {}}
         try:
-            results = self._start_all(list(calls.values()), variables)
+            results = self._start(list(calls.values()), variables)
         except NotRun as error:
             return {**planned, "warnings": [f"The roles were not planned ahead, so each plans itself: {error}"]}
         is_secret = any(result.pop("_ansible_no_log", False) for result in results.values())

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Verify a role, or several in one module run: start verify modules with their requests, and record the findings."""
+"""Prove a role, or several in one module run, with their requests, and record the findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ActionModule(RoleAction):
         if "roles" in self._task.args:
             return self._verify_all(arguments["roles"], variables)
         try:
-            result = self._start(self._call("verify", variables), variables)
+            result = self._start_one(self._call("verify", variables), variables)
         except Invalid as error:
             return refused(error)
         if result.get("failed"):
@@ -42,12 +42,12 @@ class ActionModule(RoleAction):
         for role in roles:
             try:
                 call = self._call_of("verify", role, variables)
-                if call.arguments["request"].get("state") != "absent":
+                if call.request.get("state") != "absent":
                     calls.append(call)
             except (Invalid, AnsibleError, TypeError) as error:
                 findings.append(_not_verified(role, error, "correct the variable"))
         try:
-            results = self._start_all(calls, variables)
+            results = self._start(calls, variables)
         except NotRun as error:
             return {**error.result, "failed": True, "changed": False}
         for call in calls:

@@ -81,7 +81,7 @@ options:
     type: path
     default: /var/lib/rigwright_backup/repositories.json
 seealso:
-  - module: rigwright.workstation.backup_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

@@ -70,7 +70,7 @@ options:
     type: int
     default: 30
 seealso:
-  - module: rigwright.workstation.cuda_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

@@ -54,7 +54,7 @@ options:
     type: str
     default: ""
 seealso:
-  - module: rigwright.workstation.cudnn_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

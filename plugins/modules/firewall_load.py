@@ -29,7 +29,7 @@ attributes:
 options:
   state:
     description:
-      - V(loaded) loads the files in any case. M(rigwright.workstation.firewall_plan) reports whether that is needed.
+      - V(loaded) loads the files in any case. The plan of the role P(rigwright.workstation.firewall#role) reports whether that is needed.
       - V(confirmed) keeps the loaded rules, and fails when they are reverted already.
       - V(absent) removes the table and the files of this module.
     type: str
@@ -41,7 +41,7 @@ options:
     type: int
     default: 60
 seealso:
-  - module: rigwright.workstation.firewall_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

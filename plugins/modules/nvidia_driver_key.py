@@ -12,7 +12,7 @@ short_description: Ask the firmware to trust the key that signs the NVIDIA modul
 description:
   - With Secure Boot the kernel loads only modules that are signed with a key which the firmware trusts. This module hands the key
     of DKMS to C(mokutil). At the next boot a person confirms it at the console, with a password.
-  - Asks each time that it is run. M(rigwright.workstation.nvidia_driver_plan) says whether that is due.
+  - Asks each time that it is run. The plan of the role P(rigwright.workstation.nvidia_driver#role) says whether that is due.
 version_added: 0.1.0
 author:
   - The Rigwright engineers (@rigwright)
@@ -33,7 +33,7 @@ options:
     type: str
     required: true
 seealso:
-  - module: rigwright.workstation.nvidia_driver_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

@@ -10,8 +10,8 @@ DOCUMENTATION = r"""
 module: nvidia_driver_packages
 short_description: Change the packages of the NVIDIA driver, or restore the previous ones
 description:
-  - Carries out the transaction that M(rigwright.workstation.nvidia_driver_plan) has planned. The old branch goes and the new one comes
-    within one call of apt, and what was there is kept as packages first.
+  - Carries out the transaction that the role P(rigwright.workstation.nvidia_driver#role) has planned. The old branch goes and the new one
+    comes within one call of apt, and what was there is kept as packages first.
   - When apt fails, or DKMS has not built the module for the kernel that boots next, the previous packages are restored from what was
     kept, without a network, and the task fails with the reason.
 version_added: 0.1.0
@@ -60,7 +60,7 @@ options:
     type: bool
     default: true
 seealso:
-  - module: rigwright.workstation.nvidia_driver_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

@@ -18,7 +18,8 @@ description:
     No other declaration of these options exists.
   - Adds C(__<role>_plan_context) or else C(__<role>_context), a variable of the role with what is no option, such as names of packages
     and units of the platform.
-  - Starts C(<role>_plan) once on the host. Options with C(no_log), and options that contain one, reach it as one opaque value.
+  - Starts M(rigwright.workstation.role) once on the host, which calls C(plan) of C(plugins/module_utils/_roles/<role>.py).
+  - Neither the request nor a result with secrets is logged on the host.
   - Refuses all problems at once, before anything changes, as M(rigwright.workstation.require) does.
   - A plan that was made with secrets, or that found some on the host, is not shown, not even with C(-vvv).
 extends_documentation_fragment:

@@ -45,7 +45,7 @@ options:
     type: int
     default: 30
 seealso:
-  - module: rigwright.workstation.docker_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

@@ -56,7 +56,7 @@ options:
 notes:
   - Run it as root.
 seealso:
-  - module: rigwright.workstation.samba_plan
+  - module: rigwright.workstation.plan
 """
 
 EXAMPLES = r"""

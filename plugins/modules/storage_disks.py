@@ -261,6 +261,9 @@ findings:
   sample: [{id: storage.disks, status: pass, evidence: "/data: ext4 UUID=... on ZL2A1B2C", remedy: ""}]
 """
 
+import contextlib
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import run
@@ -283,14 +286,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     planned = module.params["state"] == "planned"
-    if planned or module.check_mode:
-        run.done(module, run.Storage(module, module.params))
     try:
         # One run at a time: from what it sees to what it has recorded.
-        with host_lock("storage_disks"):
+        with contextlib.nullcontext() if planned or module.check_mode else host_lock("storage_disks"):
             run.done(module, run.Storage(module, module.params))
     except Busy as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
+    except Refused as error:
+        module.fail_json(msg=str(error))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ author: The Rigwright engineers (@rigwright)
 description:
   - Takes the variables of the calling role as M(rigwright.workstation.plan) does, and C(__<role>_verify_context) or else
     C(__<role>_context).
-  - Starts C(<role>_verify) once on the host, which uses the services of the role as their clients do, and records its findings as
-    M(rigwright.workstation.finding) does.
+  - Starts M(rigwright.workstation.role) once on the host, which calls C(verify) of C(plugins/module_utils/_roles/<role>.py).
+    It uses the services of the role as their clients do. Its findings are recorded as M(rigwright.workstation.finding) does.
 extends_documentation_fragment:
   - rigwright.workstation.attributes
 attributes:

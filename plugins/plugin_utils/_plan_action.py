@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the actions plan and verify share: they start internal modules of roles with the requests of the roles."""
+"""What the actions plan and verify share: they start the module ``role`` with the requests of roles."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import PACKAGE as MODULE_UTILS
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import collect_all
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE, MODULES
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
     Options,
@@ -31,16 +32,21 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._report impo
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES, variables_in
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import KEY
 
+# The code of the roles, and what runs it on hosts (module_utils).
+PACKAGE, ENTRY = "_roles", "_system.role_run"
 OF_ROLES: dict[str, dict[str, Any]] = {"roles": {"type": "list", "elements": "str", "default": []}}
 
 
 @dataclass(frozen=True)
 class Call:
-    """An internal module of a role, and its arguments."""
+    """A role to plan or to prove. The request has the secrets, too.
+
+    :param kind: plan or verify.
+    """
 
     role: str
-    module: str
-    arguments: dict[str, Any]
+    kind: str
+    request: dict[str, Any]
     options: Options
     values: Mapping[str, Any]
     has_secrets: bool
@@ -52,15 +58,14 @@ class Call:
         """
         if "findings" in result:
             result["findings"] = without_secrets(result["findings"], self.options, self.values)
-        is_plan = self.module.endswith("_plan")
-        if is_plan and (self.has_secrets or result.get("secret")) and not result.get("failed"):
+        if self.kind == "plan" and (self.has_secrets or result.get("secret")) and not result.get("failed"):
             result["_ansible_no_log"] = True
         return result
 
     @property
     def key(self) -> str:
         """Return what tells this call from others in this run of Ansible, and nobody what is in it."""
-        text = _as_json([self.module, self.arguments])
+        text = _as_json([self.role, self.kind, self.request])
         return hmac.new(KEY, text.encode(), "sha256").hexdigest()
 
 
@@ -87,7 +92,7 @@ def _as_json(value: Any) -> str:
 
 
 class RoleAction(ActionBase):
-    """An action that starts internal modules: of the role that calls it, or of several roles."""
+    """An action that plans or proves the role that calls it, or several roles."""
 
     _supports_check_mode = True
     _requires_connection = True
@@ -102,7 +107,7 @@ class RoleAction(ActionBase):
         return short_role(role.get_name())
 
     def _call(self, kind: str, task_vars: Mapping[str, Any]) -> Call:
-        """Return the call of the module ``<role>_<kind>`` of the calling role.
+        """Return the call for the calling role.
 
         :raises Invalid: a variable does not fit the argument spec.
         """
@@ -115,12 +120,12 @@ class RoleAction(ActionBase):
         :raises Invalid: a variable does not fit the argument spec.
         :raises TypeError: a variable has a value that no module can have.
         """
-        if not (ROLES.parent / "plugins" / "modules" / f"{role}_{kind}.py").is_file():
-            raise AnsibleActionFail(f"this collection has no role {role} with a module {role}_{kind}")
+        if not has(role, kind):
+            raise AnsibleActionFail(f"this collection has no role {role} with a function {kind}")
         variables = variables_in(ROLES / role, self._loader, task_vars)
         templar = self._templar.copy_with_new_env(available_variables=variables)
         call = self._call_with(kind, role, str(ROLES / role), variables, templar)
-        _as_json(call.arguments)
+        _as_json(call.request)
         return call
 
     def _call_with(self, kind: str, role: str, path: str, variables: Mapping[str, Any], templar: Any) -> Call:
@@ -129,45 +134,50 @@ class RoleAction(ActionBase):
         request, secrets = request_of(role, options, values)
         context = variables.get(f"__{role}_{kind}_context", variables.get(f"__{role}_context", {}))
         planned = templar.template(variables.get("__common_planned", {})) if self._task.check_mode else {}
-        arguments = {
-            "request": request,
-            "context": {**templar.template(context), "planned": planned},
-            "secrets": _as_json(secrets) if secrets else "",
-        }
-        return Call(role, f"{role}_{kind}", arguments, options, values, any(secrets.values()))
+        whole = {**request, **secrets, **templar.template(context), "planned": planned}
+        return Call(role, kind, whole, options, values, any(secrets.values()))
 
-    def _start(self, call: Call, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Start a module on the host."""
-        result: dict[str, Any] = self._execute_module(
-            module_name=f"rigwright.workstation.{call.module}", module_args=call.arguments, task_vars=task_vars
-        )
-        return call.shown(result)
-
-    def _start_all(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Start the modules of several roles in one module run, and return the results by role.
+    def _start(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Plan or prove roles in one module run, and return the results by role.
 
         :raises NotRun: the module run itself has failed.
         """
-        if len(calls) < 2:
-            return {call.role: self._start(call, task_vars) for call in calls}
-        sources = collect_all(f"{MODULES}.{call.module}" for call in calls)
+        if not calls:
+            return {}
+        names = [call.role for call in calls]
+        sources = collect_all([f"{MODULE_UTILS}.{ENTRY}", *(f"{MODULE_UTILS}.{PACKAGE}.{name}" for name in names)])
         done: dict[str, Any] = self._execute_module(
-            module_name="rigwright.workstation.role_modules",
+            module_name="rigwright.workstation.role",
             module_args={
                 "sources": base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode(),
-                "calls": _as_json({call.module: call.arguments for call in calls}),
+                "calls": _as_json(
+                    {call.role: {"role": call.role, "kind": call.kind, "request": call.request} for call in calls}
+                ),
+                "name": names[0] if len(calls) == 1 else calls[0].kind,
             },
             task_vars=task_vars,
         )
         if done.get("failed") or done.get("unreachable"):
             raise NotRun(done)
-        results = done["by_module"]
-        return {
-            call.role: self._start(call, task_vars)
-            if results[call.module] == ALONE
-            else call.shown(results[call.module])
-            for call in calls
-        }
+        results: dict[str, dict[str, Any]] = done["by_role"]
+        # Those that need another Python of the host have been left out.
+        alone = [call for call in calls if len(calls) > 1 and ALONE in results[call.role]]
+        for call in alone:
+            results[call.role] = self._start_one(call, task_vars)
+        return {call.role: results[call.role] if call in alone else call.shown(results[call.role]) for call in calls}
+
+    def _start_one(self, call: Call, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Plan or prove one role, and return its result, or that of the module run that has failed."""
+        try:
+            return self._start([call], task_vars)[call.role]
+        except NotRun as error:
+            return {**error.result, "failed": True, "changed": False}
+
+
+def has(role: str, kind: str) -> bool:
+    """Return whether a role can be planned, or proved."""
+    file = ROLES.parent / "plugins" / "module_utils" / PACKAGE / f"{role}.py"
+    return file.is_file() and f"\ndef {kind}(" in file.read_text(encoding="utf-8")
 
 
 def refused(error: Invalid) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Run the verify module of each role on a machine on which nothing is to be seen, and print the findings: `{role: {id: status}}`.
+"""Prove each role on a machine on which nothing is to be seen, and print the findings: `{role: {id: status}}`.
 
 Every program ends at once, with the status that is given and without output. test_findings.py starts this file in namespaces of its own:
 /etc, /var and /run are empty, and there is no network.
@@ -6,9 +6,6 @@ Every program ends at once, with the status that is given and without output. te
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
 import json
 import multiprocessing
 import sys
@@ -27,6 +24,8 @@ from ansible.module_utils.testing import patch_module_args  # noqa: E402
 from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.template import Templar  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import role_run  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (  # noqa: E402
     options_of,
     request_of,
@@ -74,12 +73,12 @@ def verify(role: str) -> list[dict[str, str]]:
     options = options_of(str(ROLES / role))
     request, secrets = request_of(role, options, values_of(options, variables, templar))
     context = variables.get(f"__{role}_verify_context", variables.get(f"__{role}_context", {}))
-    arguments = {"request": request, "context": templar.template(context), "secrets": json.dumps(secrets)}
-    module = importlib.import_module(f"ansible_collections.rigwright.workstation.plugins.modules.{role}_verify")
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit), patch_module_args(arguments):
-        module.main()
-    findings: list[dict[str, str]] = json.loads(output.getvalue()).get("findings", [])
+    whole = {**request, **secrets, **templar.template(context)}
+    with patch_module_args({}):
+        module = HostModule(argument_spec={}, supports_check_mode=True)
+    findings: list[dict[str, str]] = role_run.load({"role": role, "kind": "verify", "request": whole}, module)().get(
+        "findings", []
+    )
     return findings
 
 
@@ -92,7 +91,7 @@ def statuses(role: str) -> dict[str, str]:
 
 def main(status: int) -> None:
     say_nothing(status)
-    roles = sorted(path.stem.removesuffix("_verify") for path in (CHECKOUT / "plugins/modules").glob("*_verify.py"))
+    roles = sorted(path.stem for path in (CHECKOUT / "plugins/module_utils/_roles").glob("*.py"))
     # Most of the time they wait for answers.
     with ProcessPoolExecutor(len(roles), multiprocessing.get_context("fork")) as pool:
         print(json.dumps(dict(zip(roles, pool.map(statuses, roles), strict=True))))

@@ -367,8 +367,9 @@ def verification(role: Role) -> Iterator[str]:
     rest = [task for task in tasks[1:] if task | PLATFORM_VARIABLES != task]
     if [{key: task[key] for key in task if key not in ("name", "register")} for task in rest] != [VERIFY]:
         yield "tasks/verify.yml does something else than to call the action verify, without arguments"
-    if not (role.checkout / f"plugins/modules/{role.name}_verify.py").is_file():
-        yield f"plugins/modules/{role.name}_verify.py is missing"
+    code = role.checkout / f"plugins/module_utils/_roles/{role.name}.py"
+    if not code.is_file() or "\ndef verify(" not in code.read_text():
+        yield f"{code.relative_to(role.checkout)} has no function verify"
 
 
 def registered_changes(role: Role) -> Iterator[str]:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle, forked
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _plan_action
 
 from harness import architecture, pages
 from harness.testing import selection
@@ -24,39 +25,30 @@ ALONE = {"harness/fakes/record_nvml.py"}
 PAYLOAD = 200_000
 # These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS, modes and jobs of GPUs; whole hosts.
 LARGE_PAYLOADS = {
-    "backup_plan": 275_000,
     "bare_metal_plan": 255_000,
     "bare_metal_restore": 218_000,
     "conda_environment": 210_000,
-    "conda_plan": 238_000,
-    "conda_verify": 245_000,
-    "cuda_plan": 267_000,
-    "cuda_verify": 267_000,
-    "cudnn_plan": 290_000,
-    "cudnn_verify": 290_000,
-    "docker_plan": 223_000,
-    "docker_verify": 239_000,
-    "firewall_plan": 205_000,
-    "firewall_verify": 218_000,
     "gpu_accept": 252_000,
     "gpu_fit": 245_000,
     "gpu_health": 222_000,
     "gpu_info": 210_000,
-    "gpu_sharing_plan": 525_000,
-    "gpu_sharing_verify": 522_000,
     "machine_manifest": 240_000,
-    "nvidia_container_toolkit_plan": 281_000,
-    "nvidia_container_toolkit_verify": 303_000,
     "nvidia_driver_packages": 358_000,
-    "nvidia_driver_plan": 376_000,
-    "nvidia_driver_verify": 369_000,
-    "samba_verify": 209_000,
-    "ssh_plan": 205_000,
-    "ssh_verify": 216_000,
-    "xrdp_plan": 250_000,
-    "xrdp_verify": 258_000,
 }
-# Compressed bytes of the sources of all modules of a kind, which `role_modules` takes to a host with all roles.
+LARGE_ROLES = {
+    "backup": 280_000,
+    "conda": 245_000,
+    "cuda": 275_000,
+    "cudnn": 298_000,
+    "docker": 235_000,
+    "firewall": 210_000,
+    "gpu_sharing": 535_000,
+    "nvidia_container_toolkit": 298_000,
+    "nvidia_driver": 380_000,
+    "ssh": 210_000,
+    "xrdp": 250_000,
+}
+# Compressed bytes of the sources of all roles, which the module `role` takes to a host.
 ALL_ROLES = 540_000
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
@@ -166,15 +158,26 @@ def test_a_module_carries_no_more_than_it_needs() -> None:
     assert [name for name in LARGE_PAYLOADS if payloads[name] < PAYLOAD] == []
 
 
-@pytest.mark.parametrize("kind", ["plan", "verify"])
-def test_all_roles_together_carry_no_more_than_they_need(kind: str) -> None:
-    modules = [path.stem for path in MODULES if path.stem.endswith(f"_{kind}")]
-    sources = bundle.collect_all(f"{forked.MODULES}.{module}" for module in modules)
-    assert len(zlib.compress(json.dumps(sources).encode())) <= ALL_ROLES
+ROLES = sorted((CHECKOUT / "plugins/module_utils/_roles").glob("*.py"))
 
 
-def test_role_modules_names_what_the_modules_import_of_ansible() -> None:
-    """Ansible copies to a host what role_modules imports itself, and nothing else of its own."""
+def carried(*roles: Path) -> dict[str, str]:
+    """Return the sources that the module `role` takes to a host for these roles."""
+    names = [_plan_action.ENTRY, *(f"{_plan_action.PACKAGE}.{role.stem}" for role in roles)]
+    return bundle.collect_all(f"{bundle.PACKAGE}.{name}" for name in names)
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: str(role.stem))
+def test_a_role_carries_no_more_than_it_needs(role: Path) -> None:
+    assert sum(len(source.encode()) for source in carried(role).values()) <= LARGE_ROLES.get(role.stem, PAYLOAD)
+
+
+def test_all_roles_together_carry_no_more_than_they_need() -> None:
+    assert len(zlib.compress(json.dumps(carried(*ROLES)).encode())) <= ALL_ROLES
+
+
+def test_the_module_role_names_what_roles_import_of_ansible() -> None:
+    """Ansible copies to a host what the module imports itself, and nothing else of its own."""
 
     def imported(texts: Iterable[str]) -> set[str]:
         found = [
@@ -184,6 +187,5 @@ def test_role_modules_names_what_the_modules_import_of_ansible() -> None:
             f"{module}.{name}" if name in ("basic", "respawn", "urls", "arg_spec") else module for module, name in found
         }
 
-    modules = [path.stem for path in MODULES if path.stem.endswith(("_plan", "_verify"))]
-    sources = bundle.collect_all(f"{forked.MODULES}.{module}" for module in modules)
-    assert imported(sources.values()) <= imported(bundle.collect_all([f"{forked.MODULES}.role_modules"]).values())
+    module = "ansible_collections.rigwright.workstation.plugins.modules.role"
+    assert imported(carried(*ROLES).values()) <= imported(bundle.collect_all([module]).values())

@@ -184,10 +184,18 @@ def test_module(path):
     assert "def main(" in text or (CHECKOUT / "plugins/action" / path.name).exists()
 
 
-@pytest.mark.parametrize("path", UTILS, ids=in_packages)
+@pytest.mark.parametrize("path", [path for path in UTILS if path.parent.name != "_roles"], ids=in_packages)
 def test_pure_logic_has_unit_tests(path):
     folder = CHECKOUT / "tests/unit/plugins/module_utils" / path.relative_to(PACKAGES).parent
     assert list(folder.glob(f"test_{path.stem}*.py"))
+
+
+@pytest.mark.parametrize("path", [path for path in UTILS if path.parent.name == "_roles"], ids=in_packages)
+def test_each_plan_of_a_role_has_unit_tests(path):
+    """Proofs have theirs beside the clients; nothing_seen.py runs all of them."""
+    tests = "".join(test.read_text() for test in (CHECKOUT / "tests/unit/plugins/module_utils").rglob("test_*.py"))
+    named = re.search(rf"_roles import \(?\s*(\w+ as \w+, )?{path.stem}\b", tests)
+    assert "\ndef plan(" not in path.read_text() or named
 
 
 DOCUMENTED = '''

@@ -132,7 +132,7 @@ GOOD = {
     "roles/web/vars/releases.yml": "---\nsome: data\n",
     "docs/web.md": "# web\n",
     "changelogs/fragments/web.yml": "---\nminor_changes:\n  - web - new role.\n",
-    "plugins/modules/web_verify.py": "",
+    "plugins/module_utils/_roles/web.py": "\ndef verify(request, host): ...\n",
     "molecule/web/molecule.yml": "",
     "molecule/web/tests/test_web.py": "",
 }
@@ -298,7 +298,7 @@ def test_flaw_is_found(role, path, old, new, check, message):
         ("roles/web/tasks/verify.yml", "files"),
         ("docs/web.md", "pages"),
         ("changelogs/fragments/web.yml", "pages"),
-        ("plugins/modules/web_verify.py", "verification"),
+        ("plugins/module_utils/_roles/web.py", "verification"),
         ("molecule/web/molecule.yml", "scenario"),
         ("molecule/web/tests/test_web.py", "scenario"),
     ],

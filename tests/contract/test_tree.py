@@ -131,7 +131,7 @@ def test_changelog_fragments_announce_no_internal_module():
         for path in (CHECKOUT / "plugins/modules").glob("*.py")
         if re.search(r"^short_description:.*\(internal", path.read_text(), re.MULTILINE)
     }
-    assert "samba_plan" in internal
+    assert "role" in internal
     announced = {
         name.strip()
         for path in CHECKOUT.glob("changelogs/fragments/*.yml")

@@ -28,7 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 ROOT = "/"
 # Not below /var/lib/rigwright, which belongs to config_files.
@@ -267,7 +267,7 @@ def list_name(uri: str, suite: str) -> str:
     return re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda match: f"%{ord(match[0]):02x}", address).replace("/", "_")
 
 
-def fetcher(module: AnsibleModule, timeout: int) -> apt_mirrors.Fetch:
+def fetcher(module: Runner, timeout: int) -> apt_mirrors.Fetch:
     """Return a function that fetches with apt's own transport: a mirror that apt cannot reach is of no use."""
 
     def fetch(url: str) -> str:
@@ -308,7 +308,7 @@ def failure(message: str, url: str) -> apt_mirrors.Unreachable:
     return apt_mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else apt_mirrors.Unreachable(reason)
 
 
-def plan_for(module: AnsibleModule, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def plan_for(module: Runner, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the plan for the variables of the role."""
     planner = Planner(params, fetcher(module, params["timeout"]))
     plan = planner.run()

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import functools
 import typing as t
+from http.client import HTTPException
+from urllib.error import HTTPError
 
-from ansible.module_utils.urls import fetch_url
+from ansible.module_utils.urls import open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import deadline
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 
 Outcome = tuple[int, str, str]
 
@@ -70,12 +71,17 @@ def services(answers: t.Mapping[str, str]) -> Finding:
     )
 
 
-def ask(module: AnsibleModule, timeout: int, url: str) -> str:
+def ask(timeout: int, url: str) -> str:
     """Ask for the head of a page; return why it does not come, empty if it does."""
     # Header lines that come one by one would never end.
-    with deadline(4 * timeout):
-        _response, found = fetch_url(module, url, method="HEAD", timeout=timeout)
-    return "" if found["status"] == 200 else f"Status code was {found['status']} and not [200]: {found['msg']}"
+    try:
+        with deadline(4 * timeout), open_url(url, method="HEAD", timeout=timeout) as answer:
+            status, reason = answer.status, answer.reason
+    except HTTPError as error:
+        status, reason = error.code, error.reason
+    except (HTTPException, OSError, ValueError) as error:
+        return f"no answer: {error}"
+    return "" if status == 200 else f"Status code was {status} and not [200]: {reason}"
 
 
 def findings(
@@ -98,7 +104,7 @@ def findings(
     return found
 
 
-def verify(module: AnsibleModule, params: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
+def verify(host: Host, params: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
     """Return the findings for the variables of the role."""
-    asking = functools.partial(ask, module, params["timeout"])
-    return findings(client_runner(module), asking, mirror_request.Services.of(params), plan)
+    asking = functools.partial(ask, params["timeout"])
+    return findings(host.run_client, asking, mirror_request.Services.of(params), plan)

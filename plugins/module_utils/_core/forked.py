@@ -2,13 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run several modules of Ansible in one: Python and what they share are loaded once, and each has a process of its own."""
+"""Run the work of several roles in one module: Python and what they share are loaded once, and each has a process of its own."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import hashlib
 import importlib
 import importlib.abc
@@ -21,25 +20,23 @@ import sys
 import traceback
 import typing as t
 
-from ansible.module_utils import basic
-from ansible.module_utils.common import respawn
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import NeedsPython
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import CodeType, ModuleType
 
-MODULES = "ansible_collections.rigwright.workstation.plugins.modules"
 # Gone after a reboot, as the notes of configured sets are.
 COMPILED = "/run/rigwright/compiled"
 # Clients of services wait more than they compute.
 AT_ONCE = 4
-# The result of a module that has to be started by itself.
-ALONE = {"alone": True}
+# The key of a result that is none: the work needs the Python that the key names, and to be started by itself.
+ALONE = "alone"
 
 
 class Failed(Exception):
-    """No module could be run."""
+    """Nothing could be run."""
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -48,7 +45,8 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def __init__(self, sources: Mapping[str, str], name: str) -> None:
         self._sources = sources
         self._packages = {parent for source in sources for parent in _parents(source)}
-        self._compiled = self._read_compiled(f"{COMPILED}/{name}")
+        # Another Python of the host compiles for itself.
+        self._compiled = self._read_compiled(f"{COMPILED}/{name}.{sys.implementation.cache_tag}")
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -99,55 +97,52 @@ def _parents(name: str) -> Iterator[str]:
     return (".".join(parts[:depth]) for depth in range(1, len(parts)))
 
 
-def run_all(sources: Mapping[str, str], calls: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-    """Run each module of *calls* with its arguments, some at the same time, and return the results.
+def run_all(
+    sources: Mapping[str, str], entry: str, calls: Mapping[str, Mapping[str, t.Any]], module: t.Any, name: str
+) -> dict[str, dict[str, t.Any]]:
+    """Do the work of each call, some at the same time, and return the results as JSON has them.
 
-    All happens in a process of its own: that of Mitogen goes on, and is to know nothing of these modules.
+    All happens in a process of its own: that of Mitogen goes on, and is to know nothing of what is imported.
 
-    :param sources: those of the modules and of what they import, by full name.
-    :raises Failed: none could be run.
+    :param sources: those of *entry* and of what it imports, by full name.
+    :param entry: has ``load(call, module)``, which returns the work of a call.
+    :param name: that of these sources; they are compiled once for it.
+    :raises Failed: no work could be done.
     """
-    outcome = _Process("role_modules", lambda: print(json.dumps({"by_module": _run_each(sources, calls)}))).result()
-    if "by_module" not in outcome:
+    outcome = _Process("role", lambda: {"results": _run_each(sources, entry, calls, module, name)}).result()
+    if "results" not in outcome:
         raise Failed(outcome["msg"])
-    return t.cast("dict[str, dict[str, t.Any]]", outcome["by_module"])
+    return t.cast("dict[str, dict[str, t.Any]]", outcome["results"])
 
 
-def _run_each(sources: Mapping[str, str], calls: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-    # What starts a module again with another Python knows this one only.
-    respawn.respawn_module = _need_another_python
-    sys.meta_path.insert(0, Sources(sources, next(iter(calls), "").rpartition("_")[2]))
+def _run_each(
+    sources: Mapping[str, str], entry: str, calls: Mapping[str, Mapping[str, t.Any]], module: t.Any, name: str
+) -> dict[str, dict[str, t.Any]]:
+    sys.meta_path.insert(0, Sources(sources, name))
+    load = importlib.import_module(entry).load
     results: dict[str, dict[str, t.Any]] = {}
     running: list[tuple[str, _Process]] = []
 
     def finish(count: int) -> None:
         while len(running) > count:
-            name, process = running.pop(0)
-            results[name] = process.result()
+            key, process = running.pop(0)
+            results[key] = process.result()
 
-    for name, arguments in calls.items():
-        imported = _Guard()
-        with imported:
-            main = importlib.import_module(f"{MODULES}.{name}").main
-        if imported.failure:
-            results[name] = imported.failure
+    for key, call in calls.items():
+        loading = _Guard()
+        with loading:
+            work = load(call, module)
+        if loading.failure:
+            results[key] = loading.failure
             continue
         finish(AT_ONCE - 1)
-        running.append((name, _Process(name, functools.partial(_serve, name, main, arguments))))
+        running.append((key, _Process(key, work)))
     finish(0)
-    return {name: results[name] for name in calls}
-
-
-class _NeedsAnotherPython(BaseException):
-    pass
-
-
-def _need_another_python(_interpreter: str) -> t.NoReturn:
-    raise _NeedsAnotherPython
+    return {key: results[key] for key in calls}
 
 
 class _Guard:
-    """Turns the exception that ends a module into its result, whatever it is: the other modules go on."""
+    """Turns the exception that ends a work into its result, whatever it is: the others go on."""
 
     def __init__(self) -> None:
         self.failure: dict[str, t.Any] = {}
@@ -156,8 +151,8 @@ class _Guard:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if isinstance(error, _NeedsAnotherPython):
-            self.failure = ALONE
+        if isinstance(error, NeedsPython):
+            self.failure = {ALONE: error.path}
         elif error is not None and not isinstance(error, SystemExit):
             text = "".join(traceback.format_exception(error))
             self.failure = {"failed": True, "msg": f"{type(error).__name__}: {error}", "exception": text}
@@ -165,24 +160,24 @@ class _Guard:
 
 
 class _Process:
-    """A process of its own, whose result is the last line of JSON that it prints."""
+    """A process of its own; its result is the last line of JSON that it prints."""
 
-    def __init__(self, name: str, main: t.Callable[[], None]) -> None:
-        # Not a pipe: a process that a module leaves behind would keep it open.
+    def __init__(self, name: str, work: t.Callable[[], Mapping[str, t.Any]]) -> None:
+        # Not a pipe: a process that the work leaves behind would keep it open.
         self._printed = open(os.memfd_create(name), "w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = os.fork()
         if self._process == 0:
             try:
-                self._run(main)
+                self._run(work)
             finally:
                 os._exit(0)
 
-    def _run(self, main: t.Callable[[], None]) -> None:
+    def _run(self, work: t.Callable[[], Mapping[str, t.Any]]) -> None:
         atexit._clear()
         sys.stdout = self._printed
         ended = _Guard()
         with ended:
-            main()
+            print(f"\n{json.dumps(work())}")
         if ended.failure:
             print(f"\n{json.dumps(ended.failure)}")
         atexit._run_exitfuncs()
@@ -199,16 +194,4 @@ class _Process:
                 found = json.loads(line)
                 if isinstance(found, dict):
                     return found
-        return {"failed": True, "msg": f"the module ended without a result (status {status})"}
-
-
-def _serve(name: str, main: t.Callable[[], None], arguments: Mapping[str, t.Any]) -> None:
-    given = {**_internal(), "_ansible_module_name": f"rigwright.workstation.{name}", **arguments}
-    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode()
-    main()
-
-
-def _internal() -> dict[str, t.Any]:
-    """Return what Ansible hands to each module besides its arguments, such as check mode."""
-    given = json.loads(basic._ANSIBLE_ARGS or b"{}").get("ANSIBLE_MODULE_ARGS", {})
-    return {name: value for name, value in given.items() if name.startswith("_ansible_")}
+        return {"failed": True, "msg": f"the role ended without a result (status {status})"}

@@ -18,7 +18,6 @@ import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import client_runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import (
     apply,
@@ -36,7 +35,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 
 if t.TYPE_CHECKING:
-    from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 
 OURS = ("rigwright-firewall.service", "rigwright-firewall.path")
 
@@ -48,12 +47,12 @@ TRIAL = 'nft --file "$1" && nft --stateless --json list table inet rigwright'
 SIOCGIFADDR = 0x8915
 
 
-def plan_for(module: HostModule, tree: Tree, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def plan_for(host: Host, tree: Tree, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the plan for the variables of the role, with its problems and findings."""
     request = table.Request(**{name: params[name] for name in table.Request._fields})
     # Some kernels lack nft_socket, which the first text needs.
     texts = [""] if table.problems(request) else [table.text(request), table.text(request, older=False)]
-    text, facts = Reader(module, tree).facts(request, texts)
+    text, facts = Reader(host, tree).facts(request, texts)
     return {
         "requirements": [*checks.wait_problems(params["confirm_seconds"]), *checks.requirements(request, facts)],
         "rules": text,
@@ -78,10 +77,10 @@ def addresses(names: t.Iterable[str]) -> list[str]:
 class Reader:
     """A host, read with files and programs."""
 
-    def __init__(self, module: HostModule, tree: Tree) -> None:
-        self.module, self.tree = module, tree
-        self.run = functools.partial(client_runner(module), path_prefix=apply.PROGRAMS)
-        self.installed = module.get_bin_path("nft") is not None
+    def __init__(self, host: Host, tree: Tree) -> None:
+        self.host, self.tree = host, tree
+        self.run = functools.partial(host.run_client, path_prefix=apply.PROGRAMS)
+        self.installed = host.get_bin_path("nft") is not None
         self.loader = apply.Loader(self.run, tree)
 
     def facts(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, plan.Facts]:
@@ -140,7 +139,7 @@ class Reader:
 
     def units(self) -> dict[str, dict[str, str]]:
         """Read the states of the role's units and of other firewalls."""
-        shown = systemd.show(self.module.run_command, UNITS, ("ActiveState", "UnitFileState", "NeedDaemonReload"))
+        shown = systemd.show(self.host.run_command, UNITS, ("ActiveState", "UnitFileState", "NeedDaemonReload"))
         return {name: {key: values[0] for key, values in properties.items()} for name, properties in shown.items()}
 
     def no_kernel(self) -> str:
@@ -196,7 +195,7 @@ class Reader:
         with contextlib.suppress(ValueError):
             if json.loads(self.tree.text("/etc/docker/daemon.json") or "{}").get("iptables") is False:
                 return False
-        has_iptables = self.module.get_bin_path("iptables") is not None
+        has_iptables = self.host.get_bin_path("iptables") is not None
         commands = [["iptables", "--wait", "--table", "nat", "--list-rules", "DOCKER"]] if has_iptables else []
         commands += [["nft", "list", "table", "ip", "docker-bridges"]] if self.installed else []
         return all(self.run(command)[0] != 0 for command in commands)

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._frp import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import NO_PORT, tunnels
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 PKI = "/etc/frps/pki"
 
@@ -22,7 +22,7 @@ Params = t.Mapping[str, t.Any]
 Plan = dict[str, t.Any]
 
 
-def plan_server(module: AnsibleModule, request: Params) -> Plan:
+def plan_server(module: Runner, request: Params) -> Plan:
     """Return the plan of a server."""
     state = request["state"]
     wanted = {"state": state, "directory": PKI, "names": request["tls_subject_alt_names"]}

@@ -11,12 +11,12 @@ import os
 import tempfile
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
     checks,
     config,
@@ -53,7 +53,7 @@ def read_before(tree: Tree) -> host.Before | None:
 class Planner:
     """One request, with the facts of the host."""
 
-    def __init__(self, module: AnsibleModule, request: dict[str, t.Any]) -> None:
+    def __init__(self, module: Runner, request: dict[str, t.Any]) -> None:
         self.module = module
         self.params = request
         self.host = host.Host(ROOT)

@@ -31,7 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 UNITS = ("ssh.service", "ssh.socket")
 
@@ -88,7 +88,7 @@ def groups_due(groups: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
     )
 
 
-def can_sudo(module: AnsibleModule, account: Account) -> bool:
+def can_sudo(module: Runner, account: Account) -> bool:
     """Return whether a user is root, or can run everything as root by sudo."""
     if account.uid == 0:
         return True
@@ -121,7 +121,7 @@ def own_connection() -> dict[str, t.Any] | None:
     return found and {"user": pwd.getpwuid(found.pop("uid")).pw_name, **found}
 
 
-def read_service(module: AnsibleModule, listeners: t.Sequence[t.Mapping[str, t.Any]]) -> Service:
+def read_service(module: Runner, listeners: t.Sequence[t.Mapping[str, t.Any]]) -> Service:
     """Read the state and ports of the units. Only the main process counts: a session's process listens on forwarded ports."""
     shown = systemd.show(module.run_command, UNITS, ("ActiveState", "MainPID", "Accept", "Listen"))
     service, listening = shown["ssh.service"], shown["ssh.socket"]

@@ -42,7 +42,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 
 def key_problems(found: t.Mapping[str, Access], expected: t.Collection[str]) -> list[str]:
@@ -68,7 +68,7 @@ def invalid_keys(keys: t.Mapping[str, t.Sequence[str]], config: Config, today: i
 class Planner:
     """The plan for one request on this host."""
 
-    def __init__(self, module: AnsibleModule, request: dict[str, t.Any]) -> None:
+    def __init__(self, module: Runner, request: dict[str, t.Any]) -> None:
         self.module = module
         self.params = request
         self.keys = {

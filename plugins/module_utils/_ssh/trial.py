@@ -27,7 +27,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.facts i
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import DROP_IN
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 SSHD = "/usr/sbin/sshd"
 
@@ -38,7 +38,7 @@ class Refused(Exception):
     """sshd does not accept a configuration; the text is its error message."""
 
 
-def effective(module: AnsibleModule, main: str, target: Connection = None) -> dict[str, t.Any]:
+def effective(module: Runner, main: str, target: Connection = None) -> dict[str, t.Any]:
     """Return the effective configuration that sshd prints for a connection.
 
     :raises Refused: sshd does not accept it.

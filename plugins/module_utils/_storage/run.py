@@ -17,8 +17,10 @@ import uuid
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import (
     apply,
     directories,
@@ -70,7 +72,7 @@ class Storage:
     :param params: the options of M(rigwright.workstation.storage_disks).
     """
 
-    def __init__(self, module: AnsibleModule, params: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, module: Runner, params: t.Mapping[str, t.Any]) -> None:
         self.module, self.params = module, params
         request = {} if params["state"] == "absent" else params
         disks, odd = rows.read_rows("storage_disks", request.get("disks", []), rows.DISK)
@@ -93,7 +95,7 @@ class Storage:
         try:
             self.record = apply.read_record(apply.RECORD)
         except Damaged as error:
-            module.fail_json(msg=f"{error}. Nothing was changed.")
+            raise Refused(f"{error}. Nothing was changed.") from error
         named = [entry for entry in self.entries if bool(entry.id) != bool(entry.serial)]
         self.facts = disk_facts.facts(self.run, named, self.record)
         self.plan = plan(named, request.get("confirm_wipe", []), self.facts, lambda: str(uuid.uuid4()))

@@ -37,9 +37,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.syst
     plan as due_verbs,
 )
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
 NOTES = "/run/rigwright/configured"
 
 
@@ -85,11 +82,6 @@ def forget_all() -> None:
     for name in _notes():
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(NOTES, name))
-
-
-def exit_plan(module: AnsibleModule, role: str, **plan: t.Any) -> None:
-    """End a plan module, and add the sets of its role that are configured already."""
-    module.exit_json(changed=False, configured_sets=configured_sets(module.run_command, role), **plan)
 
 
 def configured_sets(run: t.Callable[..., t.Any], role: str, root: str = STORE) -> dict[str, str]:

@@ -20,9 +20,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown 
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import unit_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
 # Settings of units that add to those of other files, until an empty one takes all back (systemd.directives(7)).
 _ADDED = re.compile(
     r"Exec\w+|Environment(File)?|(Unset|Pass)Environment|\w+Paths|Path\w+|Directory\w+|DeviceAllow|IPAddress\w+|Listen\w+|On[A-Z]\w+"
@@ -250,8 +247,3 @@ def findings(tree: Tree, role: str) -> list[Finding]:
         else "no other file changes what the role's drop-ins say"
     )
     return [finding(f"{role}.drop_ins", "warn" if lost else "pass", evidence, remedy)] if paths else []
-
-
-def exit_verified(module: AnsibleModule, role: str, found: t.Iterable[Finding]) -> None:
-    """End a verify module, and add what is out of force of the role's files."""
-    module.exit_json(changed=False, findings=[*found, *findings(Tree(), role)])

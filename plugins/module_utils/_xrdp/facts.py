@@ -36,7 +36,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessio
 )
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 ROOT = "/"
 SESSION_MANAGER = "/usr/bin/x-session-manager"
@@ -135,7 +135,7 @@ def read_record(tree: Tree) -> dict[str, t.Any]:
 class HostReader:
     """The host, read with files and programs."""
 
-    def __init__(self, module: AnsibleModule, params: dict[str, t.Any]) -> None:
+    def __init__(self, module: Runner, params: dict[str, t.Any]) -> None:
         self.module = module
         self.params = params
         self.tree = Tree(ROOT)

@@ -24,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.facts 
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import texts
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 SESMAN_UNIT = "/usr/lib/systemd/system/xrdp-sesman.service"
 
@@ -33,7 +33,7 @@ SESMAN_UNIT = "/usr/lib/systemd/system/xrdp-sesman.service"
 UNITS = {"xrdp": "xrdp.service", "gnome": xrdp_gnome.UNIT}
 
 
-def run(module: AnsibleModule, params: dict[str, t.Any], probe: bool = False) -> dict[str, t.Any]:
+def run(module: Runner, params: dict[str, t.Any], probe: bool = False) -> dict[str, t.Any]:
     """Return the plan.
 
     :param probe: whether to probe the server, as a client before the login.
@@ -146,7 +146,7 @@ def port_problems(params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str
     return ports.port_problems({"xrdp_port": params["port"]}, listeners, UNITS[backend])
 
 
-def is_certificate_due(module: AnsibleModule, params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> bool:
+def is_certificate_due(module: Runner, params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> bool:
     """Return whether the certificate of the role has to be made, renewed or, for xrdp alone, removed."""
     if params["state"] == "absent":
         return facts.managed and certificate_run.is_due(module, state="absent", directory=plan.TLS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,7 @@ from ansible.module_utils.basic import AnsibleModule
 facts = {"rigwright": {"nvidia_gpus": [], "uid": 0, "managed": ["docker", "samba"]}}
 AnsibleModule({}, supports_check_mode=True).exit_json(ansible_facts=facts)
 """
-# In place of a plan, modules give the proof of their role.
+# In place of a plan, roles give their proof.
 PLANNED = """\
 - ansible.builtin.debug:
     msg: "planned: {{ __common_plans.plans.values() | map(attribute='plan.findings.0.evidence') | join(', ') }}"
@@ -108,7 +107,10 @@ def site(run_plays, tmp_path):
     modules = collection / "plugins/modules"
     write(modules / "host_facts.py", HOST_FACTS)
     for role in ("ssh", "cuda", "docker"):
-        shutil.copy(modules / f"{role}_verify.py", modules / f"{role}_plan.py")
+        file = collection / f"plugins/module_utils/_roles/{role}.py"
+        file.write_text(
+            f"{file.read_text()}\n\ndef plan(request, host):\n    return {{'findings': verify(request, host)}}\n"
+        )
     (tmp_path / "variables.yml").write_text(yaml.safe_dump(VARIABLES))
 
     def run(*options, playbook="site", cases=None):

@@ -14,33 +14,30 @@ ROLE = {
     "defaults/main.yml": "{ROLE_is: pass, ROLE_state: present}\n",
     "vars/main.yml": "__ROLE_context: {host: '{{ inventory_hostname }}'}\n",
 }
-VERIFY = """\
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan_request import SPEC
+CODE = """\
 
 
-def main():
-    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    host, status = module.params["context"]["host"], module.params["request"].get("is", "pass")
-    proof = {"id": "ROLE.proof", "status": status, "evidence": f"proof of ROLE for {host}", "remedy": "repair ROLE"}
-    module.exit_json(changed=False, findings=[proof])
-
-
-if __name__ == "__main__":
-    main()
+def verify(request, host):
+    status, evidence = request.get("is", "pass"), f"proof of ROLE for {request['host']}"
+    return [{"id": "ROLE.proof", "status": status, "evidence": evidence, "remedy": "repair ROLE"}]
 """
 
 
 def make_collection(parent: Path, roles: Iterable[str]) -> Path:
-    """Make the copy where the plays of a test look for it, and return it. Of the real modules, it has `role_modules` only."""
+    """Make the copy where the plays of a test look for it, and return it. Of the real modules, it has `role` only."""
     collection = parent / "collections/ansible_collections/rigwright/workstation"
-    modules = collection / "plugins/modules"
+    modules, utils = collection / "plugins/modules", collection / "plugins/module_utils"
+    plugins = [
+        f"plugins/{each.name}" for each in (ROOT / "plugins").iterdir() if each.name not in ("modules", utils.name)
+    ]
+    packages = [f"plugins/module_utils/{each.name}" for each in (ROOT / "plugins/module_utils").iterdir()]
     modules.mkdir(parents=True)
-    plugins = [f"plugins/{each.name}" for each in (ROOT / "plugins").iterdir() if each.name != modules.name]
-    for linked in ("galaxy.yml", "meta", "playbooks", "plugins/modules/role_modules.py", *plugins):
-        (collection / linked).symlink_to(ROOT / linked)
+    (utils / "_roles").mkdir(parents=True)
+    for linked in ("galaxy.yml", "meta", "playbooks", "plugins/modules/role.py", *plugins, *packages):
+        if not linked.endswith("/_roles"):
+            (collection / linked).symlink_to(ROOT / linked)
     for role in roles:
-        (modules / f"{role}_verify.py").write_text(VERIFY.replace("ROLE", role))
+        write(utils / "_roles" / f"{role}.py", CODE.replace("ROLE", role))
         for name, text in ROLE.items():
             write(collection / "roles" / role / name, text.replace("ROLE", role))
     return collection

@@ -258,10 +258,13 @@ class _Module:
     def __init__(self, rc: int, text: str) -> None:
         self.answer = (rc, text, "")
 
-    def run_command(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
-        return self.answer if command[0] == "nvidia-smi" else (0, "", "")
+    def run_command(self, args: list[str], *_rest: Any, **_options: Any) -> tuple[int, str, str]:
+        return self.answer if args[0] == "nvidia-smi" else (0, "", "")
 
-    def warn(self, text: str) -> None:
+    def get_bin_path(self, arg: str, required: bool = False, opt_dirs: Any = None) -> str:
+        return arg
+
+    def warn(self, warning: str) -> None:
         pass
 
 

@@ -78,7 +78,8 @@ def overridden(files: Mapping[str, str], drop_in: Sequence[str]) -> list[str]:
 def refused_keys(keys: Sequence[str]) -> list[str]:
     """Return why keys of a user in ssh_authorized_keys are refused."""
     params = {"authorized_keys": [{"user": "alice", "keys": list(keys)}], "allow_groups": []}
-    planner = run.Planner(None, params)
+    host: Any = None
+    planner = run.Planner(host, params)
     return run.invalid_keys(planner.keys, config.DEFAULTS, TODAY)
 
 

@@ -54,7 +54,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import describe
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 NAME = "gpu_mig"
 # Seconds between two checks for processes.
@@ -85,13 +85,13 @@ class Judged:
     why: str = ""
 
 
-def run(module: AnsibleModule, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
+def run(module: Runner, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
     """Apply the parameters of gpu_mig, see :func:`run_requests`."""
     return run_requests(module, nvml, resolve(nvml.cards(), params), params, program, root)
 
 
 def run_requests(
-    module: AnsibleModule,
+    module: Runner,
     nvml: Nvml,
     requests: Requests,
     params: t.Mapping[str, t.Any],
@@ -230,9 +230,7 @@ def _busy_message(entry: Judged, tree: Tree) -> str:
     return f"{entry.plan.state.label} ({entry.plan.state.uuid}) is busy: {entry.why}: {who}"
 
 
-def _carry_out(
-    module: AnsibleModule, nvml: Nvml, plan_: Plan, services: t.Sequence[str], tree: Tree
-) -> tuple[Plan, State]:
+def _carry_out(module: Runner, nvml: Nvml, plan_: Plan, services: t.Sequence[str], tree: Tree) -> tuple[Plan, State]:
     device = Device(nvml, plan_.state.uuid)
     # The first plan may be minutes old: processes may have started since.
     plan_ = plan(device.read(), plan_.request)
@@ -275,7 +273,7 @@ def _step_to_enter(state: State, tree: Tree) -> str:
 
 
 @contextlib.contextmanager
-def _stopped(module: AnsibleModule, services: t.Sequence[str]) -> t.Iterator[None]:
+def _stopped(module: Runner, services: t.Sequence[str]) -> t.Iterator[None]:
     """Stop services during a reset. Start those that ran again, also after a failure."""
     running = [
         service for service in services if module.run_command(["systemctl", "is-active", "--quiet", service])[0] == 0
@@ -380,7 +378,7 @@ def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> 
     return lines
 
 
-def _refresh_cdi(module: AnsibleModule, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
+def _refresh_cdi(module: Runner, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
     """Refresh the CDI specification, with the service of the container toolkit, so that containers find the instances."""
     is_installed = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists(
         "/run/systemd/system"

@@ -27,7 +27,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.con
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import STARTED, Daemon
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 # MPS reports a limit of this size or more where none is set.
 BEYOND = 10**8
@@ -80,9 +80,7 @@ class Host:
         return out
 
 
-def find_host(
-    module: AnsibleModule, manager: str, config_root: str, unit_folder: str = files.UNIT_FOLDER
-) -> Host | None:
+def find_host(module: Runner, manager: str, config_root: str, unit_folder: str = files.UNIT_FOLDER) -> Host | None:
     """Return the host of the module; None where it has no control program."""
     # In containers with the driver of their host, the program is in this folder.
     program = module.get_bin_path(PROGRAM, opt_dirs=["/usr/local/nvidia/bin"])

@@ -30,7 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Entry, Gpu
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 
 # Defaults of gpu_mig and gpu_mps, as in their argument specs.
 MIG_DEFAULTS: Entry = {
@@ -60,44 +60,31 @@ class Outcome:
     pending: list[str] = dataclasses.field(default_factory=list)
 
 
-class _CheckMode:
-    """A module in check mode, inside a module that never writes."""
-
-    check_mode = True
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.run_command = module.run_command
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-
 def gpu_of(nvml: Nvml, card: Card) -> Gpu:
     reader = Reader(nvml, card)
     capability = reader.ask("nvmlDeviceGetCudaComputeCapability")
     return Gpu(card, reader.ask("nvmlDeviceGetMigMode") is not None, capability and tuple(capability))
 
 
-def preview_modes(module: AnsibleModule, nvml: Nvml, rows: list[Entry], root: str) -> Outcome:
+def preview_modes(host: Host, nvml: Nvml, rows: list[Entry], root: str) -> Outcome:
     """Return what gpu_mode would change.
 
     :raises Refusal: gpu_mode would refuse it.
     """
     request = ModeRequest(requests_of(rows, nvml.cards()), keep=True, exclusive=True)
-    prepared = request.prepare(nvml, Tree(root), module.run_command)
+    prepared = request.prepare(nvml, Tree(root), host.run_command)
     return Outcome(prepared.changed, prepared.warnings, prepared.needs)
 
 
-def preview_mig(module: AnsibleModule, nvml: Nvml, request: Entry, root: str) -> Outcome:
+def preview_mig(host: Host, nvml: Nvml, request: Entry, root: str) -> Outcome:
     """Return what gpu_mig would change.
 
     :param request: all parameters of gpu_mig, see :func:`mig_parameters`.
     :raises Refusal: gpu_mig would refuse it.
     """
-    check_mode = _CheckMode(module)
+    check_mode = host.preview()
     try:
-        result = mig_run.run(t.cast("AnsibleModule", check_mode), nvml, request, mig_boot.PROGRAM, root)
+        result = mig_run.run(check_mode, nvml, request, mig_boot.PROGRAM, root)
     except mig_run.Stopped as stopped:
         raise Refusal(str(stopped)) from stopped
     return Outcome(result["changed"], check_mode.warnings, result["needs"])
@@ -121,9 +108,7 @@ def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
     return sorted(set(declared) - requested)
 
 
-def preview_mps(
-    module: AnsibleModule, nvml: Nvml, daemons: list[Entry], limits: list[Entry], when_clients: str
-) -> Outcome:
+def preview_mps(host: Host, nvml: Nvml, daemons: list[Entry], limits: list[Entry], when_clients: str) -> Outcome:
     """Return what gpu_mps would change.
 
     :raises Refusal: gpu_mps would refuse it.
@@ -131,16 +116,16 @@ def preview_mps(
     if not (daemons or limits):
         return Outcome()
     devices, driver = mps_devices.read(nvml)
-    host = _host(module)
+    machine = _host(host)
     request = wanted(daemons, devices, driver, PIPES, LOGS)
     hard, problems = memory_limits.read(limits, devices, driver)
     problems = request.refusals + problems
     result = Outcome()
     for daemon in request.daemons if not problems else []:
-        texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
+        texts = mps_facts.files_of(daemon, machine) if daemon.state == STARTED else {}
         uid = accounts.uid_of(daemon.user) if daemon.user else os.geteuid()
-        on_disk, live = mps_facts.on_disk(daemon, host), mps_facts.read_live(daemon, host)
-        steps = decide(daemon, live, texts, on_disk, when_clients, host.manager, uid)
+        on_disk, live = mps_facts.on_disk(daemon, machine), mps_facts.read_live(daemon, machine)
+        steps = decide(daemon, live, texts, on_disk, when_clients, machine.manager, uid)
         problems += [steps.refusal] if steps.refusal else []
         result.changed = result.changed or steps.changed
         result.pending += steps.pending
@@ -150,9 +135,9 @@ def preview_mps(
     return result
 
 
-def _host(module: AnsibleModule) -> mps_facts.Host:
+def _host(host: Host) -> mps_facts.Host:
     manager = mps_files.SYSTEMD if os.path.isdir(SYSTEMD) else mps_files.DIRECT
-    host = mps_facts.find_host(module, manager, CONFIGURATIONS)
-    if host is None:
+    found = mps_facts.find_host(host, manager, CONFIGURATIONS)
+    if found is None:
         raise Refusal(f"there is no {PROGRAM}: it comes with the driver (the role nvidia_driver); or leave `mps` out")
-    return host
+    return found

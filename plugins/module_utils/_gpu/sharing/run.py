@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request as Job
@@ -99,7 +99,7 @@ def environment_due(requirements: str, present: bool) -> bool:
     return venv.is_due(ENVIRONMENT, requirements, ROLE, present)
 
 
-def plan_host(module: AnsibleModule, request: Request) -> dict[str, t.Any]:
+def plan_host(host: Host, request: Request) -> dict[str, t.Any]:
     """Return the plan for the role. The keys that end in ``_due`` say which tasks would change something.
 
     :raises Unplannable: the GPUs cannot be asked, or a module would refuse its part of the request.
@@ -107,8 +107,8 @@ def plan_host(module: AnsibleModule, request: Request) -> dict[str, t.Any]:
     tree = Tree(ROOT)
     try:
         if request["state"] == "absent":
-            return _plan_absent(module, tree, request["when_clients"])
-        return _plan_present(module, tree, request)
+            return _plan_absent(host, tree, request["when_clients"])
+        return _plan_present(host, tree, request)
     except Refusal as error:
         raise Unplannable(f"{error}. Nothing was changed.") from error
     except NvmlError as error:
@@ -118,7 +118,7 @@ def plan_host(module: AnsibleModule, request: Request) -> dict[str, t.Any]:
         raise Unplannable(f"{error}. Nothing was changed.", result) from error
 
 
-def _plan_present(module: AnsibleModule, tree: Tree, request: Request) -> dict[str, t.Any]:
+def _plan_present(host: Host, tree: Tree, request: Request) -> dict[str, t.Any]:
     requests, problems = jobs.read(request["jobs"])
     problems = checks.problems(request["gpus"], request["limits"]) + problems
     if problems:
@@ -128,10 +128,10 @@ def _plan_present(module: AnsibleModule, tree: Tree, request: Request) -> dict[s
     names = {daemon["name"] for row in request["gpus"] for daemon in row.get("mps") or []}
     if gpu_nvml.pynvml is not None:
         with gpu_nvml.Nvml() as nvml:
-            found = plan(module, nvml, request["gpus"], request["limits"], request["when_clients"], recorded, requests)
+            found = plan(host, nvml, request["gpus"], request["limits"], request["when_clients"], recorded, requests)
     elif install:
-        if module.check_mode:
-            module.warn("nvidia-ml-py is not installed: the plan for the GPUs is known once it is.")
+        if host.check_mode:
+            host.warn("nvidia-ml-py is not installed: the plan for the GPUs is known once it is.")
         found = NOTHING
     else:
         raise Unplannable(f"NVML does not answer: {answer_of(NO_BINDING).next_step}.")
@@ -139,29 +139,29 @@ def _plan_present(module: AnsibleModule, tree: Tree, request: Request) -> dict[s
     return {**found, "environment_due": install, **records(tree, names, set(recorded), mps_changes)}
 
 
-def _plan_absent(module: AnsibleModule, tree: Tree, when_clients: str) -> dict[str, t.Any]:
+def _plan_absent(host: Host, tree: Tree, when_clients: str) -> dict[str, t.Any]:
     """Plan the removal of MIG layouts and daemons. It needs no driver, and finds nothing on a host without the role."""
     in_place = is_due(tree, ROLE)
-    found = _plan_nothing_shared(module, when_clients, read_record(tree, RECORD)) if in_place else NOTHING
+    found = _plan_nothing_shared(host, when_clients, read_record(tree, RECORD)) if in_place else NOTHING
     return {**found, "environment_due": environment_due("", present=False), "record_due": in_place}
 
 
-def _plan_nothing_shared(module: AnsibleModule, when_clients: str, recorded: list[str]) -> dict[str, t.Any]:
+def _plan_nothing_shared(host: Host, when_clients: str, recorded: list[str]) -> dict[str, t.Any]:
     if gpu_nvml.pynvml is None:
         # After an interrupted removal.
         reason = "nvidia-ml-py is not installed"
     else:
         try:
             with gpu_nvml.Nvml() as nvml:
-                return plan(module, nvml, [], [], when_clients, recorded)
+                return plan(host, nvml, [], [], when_clients, recorded)
         except NvmlError as error:
             reason = str(error)
-    module.warn(f"What boots divide, and daemons of MPS, stay as they are: the GPUs cannot be asked ({reason}).")
+    host.warn(f"What boots divide, and daemons of MPS, stay as they are: the GPUs cannot be asked ({reason}).")
     return NOTHING
 
 
 def plan(
-    module: AnsibleModule,
+    host: Host,
     nvml: gpu_nvml.Nvml,
     gpus: list[sharing.Entry],
     limits: list[sharing.Entry],
@@ -182,7 +182,7 @@ def plan(
 
     def ask(preview: t.Callable[..., facts.Outcome], *arguments: t.Any) -> facts.Outcome:
         try:
-            return preview(module, nvml, *arguments)
+            return preview(host, nvml, *arguments)
         except Refusal as refusal:
             problems.append(str(refusal))
             return facts.Outcome()
@@ -199,7 +199,7 @@ def plan(
     if problems:
         raise Refusal("; ".join(problems))
     for text in [*mode.warnings, *(text for _entry, outcome in mig for text in outcome.warnings)]:
-        module.warn(text)
+        host.warn(text)
     cards = [facts.gpu_of(nvml, card) for card in nvml.cards() if card.uuid in request.by_card]
     mps_changed = mps.changed and bool(daemons or limits)
     return {

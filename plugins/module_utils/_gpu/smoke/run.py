@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pwd
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import facts, findings, plan, process
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.request import (
@@ -85,8 +85,8 @@ class Trainer:
         return process.execute(command, limit, self.params["program"], **options)
 
 
-def run(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Train in every requested place, and return the result of the module.
+def run(params: t.Mapping[str, t.Any]) -> list[Finding]:
+    """Train in every requested place, and return the findings.
 
     :raises Refusal: two places have the same finding, or there is no such user.
     """
@@ -101,11 +101,7 @@ def run(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     host = facts.read_host()
     trainer = Trainer(params, user, host)
     reports = [(place, trainer.train(place)) for place in chosen]
-    return {
-        "host": dataclasses.asdict(host),
-        "places": [{"name": place.name, "kind": place.kind, **report} for place, report in reports],
-        "findings": [
-            *(findings.judge(place, report) for place, report in reports),
-            findings.compare(host, reports, params["gpu_options"], wanted=params["device"] == CUDA),
-        ],
-    }
+    return [
+        *(findings.judge(place, report) for place, report in reports),
+        findings.compare(host, reports, params["gpu_options"], wanted=params["device"] == CUDA),
+    ]

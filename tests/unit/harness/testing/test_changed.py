@@ -29,7 +29,7 @@ def test_release_brings_the_scenarios_of_reached_roles() -> None:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("plugins/modules/samba_plan.py", {"sanity", "archive", "site"}),
+        ("plugins/modules/samba_users.py", {"sanity", "archive", "site"}),
         ("plugins/module_utils/_manifest/boot.py", {"sanity", "archive", "site", "bare_metal:debian12-bios"}),
         ("tests/site/test_site.py", {"site"}),
         ("docs/samba.md", set()),

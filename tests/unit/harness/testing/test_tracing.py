@@ -11,9 +11,9 @@ def test_files_of_the_checkout_are_recorded_by_test() -> None:
     trace = Trace()
     trace.enter(ROOT / "tests/unit/test_a.py")
     trace.hear("open", (f"{ROOT}/docs/samba.md", "r", 0))
-    trace.hear("open", (f"{ROOT}/plugins/modules/samba_plan.py", "r", 0))
-    trace.hear("open", (f"{ROOT}/plugins/modules/__pycache__/ssh_plan.cpython-313.pyc", "r", 0))
-    trace.hear("open", (f"{ROOT}/plugins/modules/xrdp_plan.py", "rb", 0))
+    trace.hear("open", (f"{ROOT}/plugins/modules/samba_users.py", "r", 0))
+    trace.hear("open", (f"{ROOT}/plugins/modules/__pycache__/ssh_users.cpython-313.pyc", "r", 0))
+    trace.hear("open", (f"{ROOT}/plugins/modules/xrdp_users.py", "rb", 0))
     trace.hear("open", (f"{ROOT}/collections/ansible_collections/rigwright/workstation/roles/ssh/README.md", "r", 0))
     for place in ("/etc/passwd", f"{ROOT}/.cache/x", 3):
         trace.hear("open", (place, "r", 0))
@@ -21,7 +21,7 @@ def test_files_of_the_checkout_are_recorded_by_test() -> None:
     trace.hear("open", (f"{ROOT}/LICENSE", "r", 0))
     trace.test = ""
     assert trace.reads == {
-        "tests/unit/test_a.py": {"docs/samba.md", "plugins/modules/samba_plan.py", "roles/ssh/README.md"}
+        "tests/unit/test_a.py": {"docs/samba.md", "plugins/modules/samba_users.py", "roles/ssh/README.md"}
     }
 
 

@@ -18,10 +18,11 @@ TOKEN = "nobody-may-see-this-token-of-frps"
 
 @pytest.fixture
 def verified(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the result of frp_server's verify, whose module has the token in a finding."""
+    """Return the result of frp_server's verify, whose proof has the token in a finding."""
 
     def execute(_action: ActionModule, module_args: dict[str, Any], **_options: Any) -> dict[str, Any]:
-        shown = {**module_args, "secrets": "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"}
+        assert TOKEN in module_args["calls"], "it reaches the module"
+        shown = {**module_args, "calls": "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"}
         remedy = f"set frp_server_token to {TOKEN}"
         finding = {
             "id": "frp_server.login",
@@ -29,7 +30,8 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "evidence": f"token {TOKEN!r} is wrong",
             "remedy": remedy,
         }
-        return {"changed": False, "findings": [finding], "invocation": {"module_args": shown}}
+        by_role = {"frp_server": {"changed": False, "findings": [finding], "warnings": []}}
+        return {"changed": False, "by_role": by_role, "invocation": {"module_args": shown}}
 
     monkeypatch.setattr(ActionModule, "_execute_module", execute)
     role = SimpleNamespace(

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_plan
-from ansible_collections.rigwright.workstation.plugins.modules import mirrors_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import mirrors as mirrors_role
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
 
 from harness.sandbox.lab import ROOT
+from tests.unit.support.plan import run_role
 
 Run = Callable[..., dict[str, Any]]
 
@@ -128,7 +129,7 @@ def plan(host: Host, run_module: Run) -> Run:
         # The role has an option `check` of its own.
         values = {f"mirrors_{name}": value for name, value in {"apt_urls": list(urls), **options}.items()}
         request, _secrets = request_of("mirrors", options_of(str(ROOT / "roles/mirrors")), values)
-        return run_module(mirrors_plan, check=check_mode, request=request, context=CONTEXT)
+        return run_role(run_module, mirrors_role, {**request, **CONTEXT}, check_mode)
 
     return run
 

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_request import Services
-from ansible_collections.rigwright.workstation.plugins.modules import mirrors_verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import mirrors as mirrors_role
+
+from tests.unit.support.plan import run_role
 
 A = "https://a.example/debian"
 INDEX = "https://a.example/simple"
@@ -66,29 +72,29 @@ def test_services_that_do_not_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        ({"status": 200, "msg": "OK (0 bytes)"}, ""),
-        (
-            {"status": 404, "msg": "HTTP Error 404: Not Found"},
-            "Status code was 404 and not [200]: HTTP Error 404: Not Found",
-        ),
-        (
-            {"status": -1, "msg": "Request failed: <urlopen error [Errno 111] Connection refused>"},
-            "Status code was -1 and not [200]: Request failed: <urlopen error [Errno 111] Connection refused>",
-        ),
-    ],
+    ("path", "reason"),
+    [("/found", ""), ("/missing", "Status code was 404 and not [200]: Not Found")],
 )
-def test_head_of_a_page(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], reason: str) -> None:
-    requests: list[dict[str, Any]] = []
+def test_head_of_a_page(path: str, reason: str) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200 if self.path == "/found" else 404)
+            self.end_headers()
 
-    def fetch(_module: object, url: str, **options: Any) -> tuple[None, dict[str, Any]]:
-        requests.append({"url": url, **options})
-        return None, answer
+        def log_message(self, *_arguments: object) -> None:
+            pass
 
-    monkeypatch.setattr(mirror_verify, "fetch_url", fetch)
-    assert mirror_verify.ask(None, 3, PAGES[0]) == reason
-    assert requests == [{"url": PAGES[0], "method": "HEAD", "timeout": 3}]
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with contextlib.closing(server.socket):
+        assert mirror_verify.ask(3, f"http://127.0.0.1:{server.server_port}{path}") == reason
+        server.shutdown()
+
+
+def test_nobody_answers() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        assert "Connection refused" in mirror_verify.ask(3, f"http://127.0.0.1:{taken.getsockname()[1]}")
 
 
 def test_only_services_with_a_mirror_are_used() -> None:
@@ -118,11 +124,11 @@ def test_mirrors_are_asked_again_for_their_state_of_now(
         return PLAN
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(mirrors_verify, "plan_for", plan_for)
+    monkeypatch.setattr(mirrors_role, "plan_for", plan_for)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda *_arguments, **_options: (100, "", TWICE))
 
     request = {**options, "timeout": 10, "check": False, "recheck": False}
-    found = run_module(mirrors_verify, request=request, context=context)["findings"]
+    found = run_role(run_module, mirrors_role, {**request, **context}, kind="verify")["findings"]
 
     assert (params[0]["check"], params[0]["recheck"]) == (True, True)
     assert {row["id"]: row["status"] for row in found} == {"mirrors.apt": "fail", "mirrors.sources": "warn"}

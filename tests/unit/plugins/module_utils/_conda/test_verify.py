@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import compare, verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
-from ansible_collections.rigwright.workstation.plugins.modules import conda_verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import conda as conda_role
 
 from harness.sandbox.lab import ROOT
 from tests.unit.support.plan import run_plan
@@ -88,7 +88,7 @@ def test_a_host_without_environments_is_skipped(
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, "", ""))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     context = {"environments": [], "channel_alias": "", "program": ""}
-    result = run_plan(run_module, conda_verify, context)
+    result = run_plan(run_module, conda_role, kind="verify", context=context)
     assert [(row["id"], row["status"]) for row in result["findings"]] == [
         ("conda.environments", "skip"),
         ("conda.users", "skip"),
@@ -105,7 +105,7 @@ def test_a_refused_request_is_the_evidence(
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, "", ""))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     context = {"environments": [], "channel_alias": "", "program": ""}
-    found = run_plan(run_module, conda_verify, context)["findings"][0]
+    found = run_plan(run_module, conda_role, kind="verify", context=context)["findings"][0]
     assert (found["status"], found["evidence"]) == (
         "fail",
         "/opt/conda is a conda of its own. Every environment is as it was.",
@@ -116,7 +116,7 @@ def test_environment_that_nothing_can_solve_fails(
     run_module: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, open_path: Path
 ) -> None:
     monkeypatch.setattr(compare, "PYTHON", str(open_path / "missing/python3"))
-    monkeypatch.setattr(conda_verify.rattler, "is_available", lambda: False)
+    monkeypatch.setattr(conda_role.rattler, "is_available", lambda: False)
     monkeypatch.setattr(AnsibleModule, "run_command", lambda _self, _command, **_options: (0, "", ""))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     context = {
@@ -124,7 +124,9 @@ def test_environment_that_nothing_can_solve_fails(
         "channel_alias": "",
         "program": "",
     }
-    found = run_plan(run_module, conda_verify, {**context, "prefix": str(open_path / "conda")})["findings"][0]
+    found = run_plan(run_module, conda_role, kind="verify", context={**context, "prefix": str(open_path / "conda")})[
+        "findings"
+    ][0]
     assert (found["id"], found["status"]) == ("conda.environments", "fail")
     assert "has no py-rattler, and these are not as requested: base" in found["evidence"]
     assert found["remedy"].startswith("run the role again")

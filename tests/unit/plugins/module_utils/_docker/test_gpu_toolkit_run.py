@@ -15,7 +15,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.record
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit_facts as facts
-from ansible_collections.rigwright.workstation.plugins.modules import nvidia_container_toolkit_plan as plan_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import (
+    nvidia_container_toolkit as plan_module,
+)
 
 from tests.unit.plugins.module_utils._docker.test_gpu_toolkit_facts import Host
 from tests.unit.support.plan import run_plan

@@ -13,9 +13,9 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import facts, table
-from ansible_collections.rigwright.workstation.plugins.modules import firewall_plan, firewall_verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import firewall as firewall_role
 
-from tests.unit.support.plan import run_plan
+from tests.unit.support.plan import run_plan, run_role
 
 Run = Callable[..., dict[str, Any]]
 TABLE = json.dumps({"nftables": [{"table": {"name": "rigwright"}}]})
@@ -63,8 +63,7 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
-    for module in (firewall_plan, firewall_verify):
-        monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(firewall_role, "ROOT", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(facts, "read_listeners", list)
     monkeypatch.setattr(
@@ -81,7 +80,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 @pytest.fixture
 def planned(run_module: Run, host: Host) -> Run:
     def run(**params: Any) -> dict[str, Any]:
-        result = run_plan(run_module, firewall_plan, {}, **{"bridges": ["br-*"], **params})
+        result = run_plan(run_module, firewall_role, {}, **{"bridges": ["br-*"], **params})
         assert result["changed"] is False
         return result
 
@@ -111,7 +110,9 @@ def test_units_that_do_not_run_are_found(planned: Run, host: Host) -> None:
 def test_all_findings_are_verified(planned: Run, run_module: Run, host: Host) -> None:
     wanted = {name: planned()[name] for name in ("in_force", "findings")}
 
-    found = run_module(firewall_verify, request={"confirm_seconds": 5, **table.Request(bridges=["br-*"])._asdict()})
+    found = run_role(
+        run_module, firewall_role, {"confirm_seconds": 5, **table.Request(bridges=["br-*"])._asdict()}, kind="verify"
+    )
 
     *rest, request = found["findings"]
     assert rest == [wanted["in_force"], *wanted["findings"]]

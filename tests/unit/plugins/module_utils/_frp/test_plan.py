@@ -13,12 +13,9 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import release_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.release import RECEIPT, sha256
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import plan
-from ansible_collections.rigwright.workstation.plugins.modules import (
-    frp_client_plan,
-    frp_server_plan,
-    release_archive,
-    tls_certificate,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import frp_client as frp_client_role
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import frp_server as frp_server_role
+from ansible_collections.rigwright.workstation.plugins.modules import release_archive, tls_certificate
 
 from tests.unit.support.plan import run_plan
 
@@ -77,10 +74,10 @@ class Host:
         ]
 
     def plan_server(self, **options: Any) -> dict[str, Any]:
-        return run_plan(self.run_module, frp_server_plan, self.context("frps"), **{**SERVER, **options})
+        return run_plan(self.run_module, frp_server_role, self.context("frps"), **{**SERVER, **options})
 
     def plan_client(self, **options: Any) -> dict[str, Any]:
-        return run_plan(self.run_module, frp_client_plan, self.context("frpc"), **{**CLIENT, **options})
+        return run_plan(self.run_module, frp_client_role, self.context("frpc"), **{**CLIENT, **options})
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_plan import plan_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Record
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
-from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_plan, nvidia_driver_verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import nvidia_driver as nvidia_driver_role
 
 from tests.unit.plugins.conftest import run_killed, snapshot, synced
 from tests.unit.support.nvidia import hosts as gpu_hosts
@@ -98,7 +98,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]
         return 0, output if line[:2] == ["apt-cache", "policy"] else "", ""
 
     monkeypatch.setattr(AnsibleModule, "run_command", run_command)
-    for module in (nvidia_driver_plan, nvidia_driver_verify, cuda_repository):
+    for module in (nvidia_driver_role, cuda_repository):
         monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return lines

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import nvidia_driver as nvidia_driver_role
 
 from tests.unit.support.plan import run_plan
 
@@ -18,6 +18,6 @@ Run = Callable[..., dict[str, Any]]
 def test_an_upgrade_refreshes_the_lists_of_apt_but_in_check_mode(
     run_module: Run, commands: list[list[str]], check: bool, refreshed: bool
 ) -> None:
-    result = run_plan(run_module, nvidia_driver_plan, {"host_name": "this host"}, upgrade=True, check=check)
+    result = run_plan(run_module, nvidia_driver_role, {"host_name": "this host"}, upgrade=True, check=check)
     assert (result["source"], result["branch"]) == ("cuda_repository", 580)
     assert (["apt-get", "update", "--quiet"] in commands) is refreshed

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import RECORD
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_run import locked_names
-from ansible_collections.rigwright.workstation.plugins.modules import nvidia_driver_plan, nvidia_driver_verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import nvidia_driver as nvidia_driver_role
 
 from tests.unit.support.plan import run_plan
 
@@ -23,21 +23,21 @@ def test_check_mode_reports_unfinished_packages(run_module: Run, commands: list[
     status = tmp_path / "var/lib/dpkg/status"
     whole, half = (f"Package: libcuda1\nStatus: install ok {word}" for word in ("installed", "unpacked"))
     assert whole in status.read_text()
-    before = run_plan(run_module, nvidia_driver_plan, CONTEXT, check=True, lock=False)
+    before = run_plan(run_module, nvidia_driver_role, CONTEXT, check=True, lock=False)
     assert [before[key] for key in ("unfinished", "unsettled", "pending")] == [[], False, False]
     status.write_text(status.read_text().replace(whole, half))
-    result = run_plan(run_module, nvidia_driver_plan, CONTEXT, check=True, lock=False)
+    result = run_plan(run_module, nvidia_driver_role, CONTEXT, check=True, lock=False)
     assert [result[key] for key in ("unfinished", "unsettled", "pending")] == [["libcuda1"], True, True]
     # What is taken away need not be whole.
-    assert run_plan(run_module, nvidia_driver_plan, CONTEXT, state="absent")["unsettled"] is False
+    assert run_plan(run_module, nvidia_driver_role, CONTEXT, state="absent")["unsettled"] is False
 
 
 def test_absent_ignores_programs_if_no_driver_goes(run_module: Run, commands: list[list[str]], tmp_path: Path) -> None:
-    assert run_plan(run_module, nvidia_driver_plan, CONTEXT, state="absent")["requirements"] == []
+    assert run_plan(run_module, nvidia_driver_role, CONTEXT, state="absent")["requirements"] == []
     record = tmp_path / RECORD.lstrip("/")
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"brought": ["libcuda1", "nvidia-driver-cuda"]}))
-    result = run_plan(run_module, nvidia_driver_plan, CONTEXT, state="absent")
+    result = run_plan(run_module, nvidia_driver_role, CONTEXT, state="absent")
     assert result["going"] == ["libcuda1", "nvidia-driver-cuda"]
     assert [row["ok"] for row in result["requirements"]] == [False]
 
@@ -47,25 +47,25 @@ def due(result: dict[str, Any]) -> set[str]:
 
 
 def test_due_is_what_is_not_in_place(run_module: Run, commands: list[list[str]], tmp_path: Path) -> None:
-    first = run_plan(run_module, nvidia_driver_plan, CONTEXT, lock=False)
+    first = run_plan(run_module, nvidia_driver_role, CONTEXT, lock=False)
     assert due(first) == {"repository_due", "install_due", "modprobe_due", "files_due"}
     for row in first["modprobe_files"]:
         file = tmp_path / row["path"].lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(row["content"])
         file.chmod(0o644)
-    assert "modprobe_due" not in due(run_plan(run_module, nvidia_driver_plan, CONTEXT, lock=False))
+    assert "modprobe_due" not in due(run_plan(run_module, nvidia_driver_role, CONTEXT, lock=False))
     assert "modprobe_due" in due(
-        run_plan(run_module, nvidia_driver_plan, CONTEXT, lock=False, module_options={"NVreg_X": 1})
+        run_plan(run_module, nvidia_driver_role, CONTEXT, lock=False, module_options={"NVreg_X": 1})
     )
 
 
 def test_absent_is_due_for_nothing_without_the_role(run_module: Run, commands: list[list[str]]) -> None:
-    assert due(run_plan(run_module, nvidia_driver_plan, CONTEXT, state="absent")) == set()
+    assert due(run_plan(run_module, nvidia_driver_role, CONTEXT, state="absent")) == set()
 
 
 def test_verification_runs_nvidia_smi_as_another_user(run_module: Run, commands: list[list[str]]) -> None:
-    result = run_plan(run_module, nvidia_driver_verify, CONTEXT, lock=False)
+    result = run_plan(run_module, nvidia_driver_role, kind="verify", context=CONTEXT, lock=False)
     found = {row["id"]: row["status"] for row in result["findings"]}
     assert (found["nvidia_driver.matches"], found["nvidia_driver.nvidia_smi"]) == ("pass", "pass")
     assert commands[-1] == ["runuser", "--user", "nobody", "--", "nvidia-smi", "-L"]

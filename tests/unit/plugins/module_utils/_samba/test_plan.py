@@ -14,10 +14,10 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Record, State
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import samba as samba_role
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import facts as samba_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import plan as planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
-from ansible_collections.rigwright.workstation.plugins.modules import samba_plan
 
 from tests.unit.support.plan import run_plan
 
@@ -85,7 +85,7 @@ def plan(run_module: Run, host: Host) -> Run:
         request = {"allowed_roots": [str(host.root)], **more}
         request.setdefault("shares", [{"name": "data", "path": str(host.root / "data")}])
         planned = request.pop("planned", {})
-        return run_plan(run_module, samba_plan, {**CONTEXT, "planned": planned}, users=listed, **request)
+        return run_plan(run_module, samba_role, {**CONTEXT, "planned": planned}, users=listed, **request)
 
     return run
 

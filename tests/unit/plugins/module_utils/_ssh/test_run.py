@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of the module ssh_plan on a fake host: accounts and sshd are fake, everything else is real."""
+"""The plan of the role ssh on a fake host: accounts and sshd are fake, everything else is real."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import ssh as ssh_role
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import (
     checks,
     facts,
@@ -20,7 +21,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import plan as decisions
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Account
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import DEFAULTS
-from ansible_collections.rigwright.workstation.plugins.modules import ssh_plan
 
 from tests.unit.support.plan import run_plan
 
@@ -128,7 +128,7 @@ def plan(tmp_path: Path, etc: Path, monkeypatch: pytest.MonkeyPatch, run_module:
 
     def result(proof: str = "none", **options: Any) -> dict[str, Any]:
         context = {"proof": proof, "packages": ["openssh-server", "fail2ban", "nftables"]}
-        return run_plan(run_module, ssh_plan, context, **options)
+        return run_plan(run_module, ssh_role, context, **options)
 
     return result
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import acl, lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import storage as storage_role
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import apply, directories, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Content, Disk
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Mounted
-from ansible_collections.rigwright.workstation.plugins.modules import storage_disks, storage_plan, storage_verify
+from ansible_collections.rigwright.workstation.plugins.modules import storage_disks
 
 from tests.unit.support.plan import run_plan
 
@@ -82,14 +83,18 @@ def test_the_plan_of_the_role_is_what_the_module_does(
 ) -> None:
     request: dict[str, Any] = {"disks": [DATA], "directories": [{"path": "/data/x"}]}
     done = storage(check=True, **request)
-    plan = run_plan(functools.partial(run_module, commands=NO_CONTAINER), storage_plan, {}, **request)
+    plan = run_plan(functools.partial(run_module, commands=NO_CONTAINER), storage_role, {}, **request)
     same = ("changes", "changed_paths", "directories", "packages", "host", "cache", "units", "requirements")
     assert {name: plan[name] for name in same} == {name: done[name] for name in same}
     assert (plan["changed"], plan["configured_sets"]) == (False, {})
 
 
 def test_a_removal_needs_no_plan(run_module: Run) -> None:
-    assert run_plan(run_module, storage_plan, {}, state="absent").keys() == {"changed", "warnings"}
+    assert run_plan(run_module, storage_role, {}, state="absent") == {
+        "changed": False,
+        "configured_sets": {},
+        "warnings": [],
+    }
 
 
 def test_the_proof_compares_disks_and_checks_their_use(run_module: Run, host: Callable[[Disk], None]) -> None:
@@ -100,7 +105,7 @@ def test_the_proof_compares_disks_and_checks_their_use(run_module: Run, host: Ca
         "systemctl is-active fstrim.timer": (0, "active", ""),
     }
     verify = functools.partial(run_module, commands=outputs)
-    rows = run_plan(verify, storage_verify, {"cache_status": []}, disks=[DATA])["findings"]
+    rows = run_plan(verify, storage_role, kind="verify", context={"cache_status": []}, disks=[DATA])["findings"]
     found = {row["id"]: row["status"] for row in rows}
     assert (found["storage.disks"], found["storage.fstab"], found["storage.trim"]) == ("fail", "pass", "pass")
     assert "storage.smart_B" in found

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of the module xrdp_plan on a fake host: packages and users are fake, certificates are real."""
+"""The plan of the role xrdp on a fake host: packages and users are fake, certificates are real."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import os
 import pwd
 import subprocess
@@ -23,12 +22,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     Wanted,
     read_state,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._roles import xrdp as xrdp_role
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import facts, gnome, grdctl, plan, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome_remote_desktop import Settings
-from ansible_collections.rigwright.workstation.plugins.modules import xrdp_plan
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
 
 from harness.sandbox.lab import ROOT
+from tests.unit.support.plan import run_role
 
 Run = Callable[..., dict[str, Any]]
 
@@ -141,7 +141,7 @@ def planned(run_module: Run, host: Host) -> Run:
         options = {**REQUEST, **{name: value for name, value in given.items() if name not in CONTEXT}}
         values = {"remote_desktop_backend" if name == "backend" else f"xrdp_{name}": options[name] for name in options}
         request, secrets = request_of("xrdp", options_of(str(ROOT / "roles/xrdp")), values)
-        return run_module(xrdp_plan, request=request, context=context, secrets=json.dumps(secrets))
+        return run_role(run_module, xrdp_role, {**request, **secrets, **context})
 
     return run_plan
 

@@ -1,0 +1,23 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Mirrors for apt, pip, conda and others."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_plan import plan_for
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_verify import verify as findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+
+
+def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+    return plan_for(host, request)
+
+
+def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+    # The state of now, not the one of the last choice.
+    return findings(host, request, plan_for(host, {**request, "check": True, "recheck": True}))

@@ -1,0 +1,22 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The server of ssh."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.run import Planner
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.verify import findings
+
+
+def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+    return Planner(host, request).run()
+
+
+def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+    return findings(host.run_client, request, plan({**request, "proof": "all"}, host))

@@ -1,0 +1,28 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Disks, file systems and shared directories."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.run import Storage, host_facts, outcome
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import findings
+
+
+def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+    return {} if request["state"] == "absent" else outcome(Storage(host, request))
+
+
+def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+    storage = Storage(host, {**request, "state": "planned", "health": request["smart"]})
+    planned = {
+        "findings": storage.findings(),
+        "container": host_facts(storage.run)["container"],
+        "cache_directory": storage.dataset_cache.get("cache", ""),
+    }
+    return findings(host.run_client, {**request, **planned})

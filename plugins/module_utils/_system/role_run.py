@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan or prove one role: what the module ``role`` does for each of its calls."""
+
+from __future__ import annotations
+
+import importlib
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import drop_ins
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import configured_sets
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ROLES = "ansible_collections.rigwright.workstation.plugins.module_utils._roles"
+
+
+def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], dict[str, t.Any]]:
+    """Import the code of a role, and return what runs it.
+
+    :param call: ``role``, ``kind`` (plan or verify), and ``request``: options of the role, their secrets among them, what else it
+        needs, and ``planned``, what earlier tasks would have made in check mode (roles/common/vars/main/planned.yml).
+    """
+    role, request = call["role"], call["request"]
+    function = getattr(importlib.import_module(f"{ROLES}.{role}"), call["kind"])
+
+    def run() -> dict[str, t.Any]:
+        host = Host(module)
+        planned = request.get("planned") or {} if host.check_mode else {}
+        try:
+            found = function({**request, "planned": planned}, host)
+            if call["kind"] == "plan":
+                result = {**found, "configured_sets": configured_sets(host.run_command, role)}
+            else:
+                result = {"findings": [*found, *drop_ins.findings(Tree(), role)]}
+        except config_files_plan.Refused as error:
+            # A damaged record is refused by what reads it.
+            result = {**getattr(error, "result", {}), "failed": True, "msg": str(error)}
+        return {"changed": False, **result, "warnings": host.warnings}
+
+    return run
