@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import typing as t
 
+from ansible.module_utils.common.warnings import get_warning_messages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -31,7 +32,7 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
     function = getattr(importlib.import_module(f"{ROLES}.{role}"), call["kind"])
 
     def run() -> dict[str, t.Any]:
-        host = Host(module)
+        host, before = Host(module), get_warning_messages()
         planned = request.get("planned") or {} if host.check_mode else {}
         try:
             found = function({**request, "planned": planned}, host)
@@ -42,6 +43,8 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
         except config_files_plan.Refused as error:
             # A damaged record is refused by what reads it.
             result = {**getattr(error, "result", {}), "failed": True, "msg": str(error)}
-        return {"changed": False, **result, "warnings": host.warnings}
+        # Readers of programs warn without a host (_core/lines.py).
+        warned = [text for text in get_warning_messages() if text not in before]
+        return {"changed": False, **result, "warnings": [*host.warnings, *warned]}
 
     return run

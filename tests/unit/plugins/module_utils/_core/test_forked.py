@@ -64,10 +64,10 @@ def run(monkeypatch: pytest.MonkeyPatch, open_path: Path) -> Run:
     """Run the code of made-up roles: `run({"a": source}, a="one")`."""
     monkeypatch.setattr(forked, "COMPILED", str(open_path / "run/compiled"))
 
-    def run(roles: dict[str, str], **asked: str) -> dict[str, dict[str, Any]]:
+    def run(roles: dict[str, str], **requests: str) -> dict[str, dict[str, Any]]:
         sources = {f"{PACKAGE}.{name}": text for name, text in {**roles, "words": WORDS, "entry": ENTRY}.items()}
         before = ({*sys.modules}, [*sys.meta_path])
-        calls = {name: {"role": name, "word": asked.get(name, "")} for name in roles}
+        calls = {name: {"role": name, "word": requests.get(name, "")} for name in roles}
         found = forked.run_all(sources, f"{PACKAGE}.entry", calls, SimpleNamespace(check_mode=True), "plan")
         assert ({*sys.modules}, sys.meta_path) == before, "this process goes on as it was"
         return found

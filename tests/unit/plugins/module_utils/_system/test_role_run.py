@@ -52,6 +52,20 @@ def test_a_refusal_fails_with_its_text(run_module: Callable[..., Any], web: Modu
     assert (found["failed"], found["msg"], found["next_step"]) == (True, "no port", "set web_port")
 
 
+def test_a_reader_warns_in_the_result(
+    run_module: Callable[..., Any], web: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned = ["of the module"]
+    monkeypatch.setattr(role_run, "get_warning_messages", lambda: tuple(warned))
+
+    def plan(_request: Request, _host: Host) -> Request:
+        warned.append("`nft` printed another line")
+        return {}
+
+    vars(web)["plan"] = plan
+    assert run_role(run_module, web, {})["warnings"] == ["`nft` printed another line"]
+
+
 @pytest.mark.parametrize(
     ("client", "status", "evidence"),
     [("true", "pass", ""), ("no-such-client", "fail", "no-such-client: No such file or directory")],
