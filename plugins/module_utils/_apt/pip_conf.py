@@ -39,7 +39,12 @@ def set_index(text: str, url: str) -> str:
     """
     before = _options(text)
     result: list[str] = []
-    found = [line for line in _lines(text) if line.option != OPTION or (line.first and line.section != SECTION)]
+    found: list[_Line] = []
+    for line in _lines(text):
+        # pip takes index_url for the same option; written alike, it would be there twice.
+        again = any((each.section, each.option) == (line.section, OPTION) for each in found)
+        if line.option != OPTION or (line.first and line.section != SECTION and not again):
+            found.append(line)
     for line in found:
         result.append(f"{line.indent}{OPTION} = {url}\n" if line.option == OPTION else line.text)
         if line.section == SECTION and line.header:

@@ -7,7 +7,7 @@ import configparser
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.pip_conf import Unreadable, set_index
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 URL = "https://m.example/simple"
@@ -95,6 +95,7 @@ def read(text: str) -> dict[str, dict[str, str]]:
 
 
 @given(st.lists(LINES, max_size=8).map("".join))
+@example("[install]\nindex-url = https://a.example\nindex_url = https://b.example\n")
 def test_all_other_options_stay(text: str) -> None:
     try:
         before = read(text)

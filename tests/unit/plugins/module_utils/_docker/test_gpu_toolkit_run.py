@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import api as docker_api
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit_facts as facts
@@ -94,8 +93,8 @@ def test_missing_package_files_are_due(planned: Run, host: Host) -> None:
 
 def test_a_damaged_record_ends_the_run(planned: Run, host: Host) -> None:
     host.write(toolkit.RECORD, "{")
-    with pytest.raises(Damaged, match=f"{toolkit.RECORD} is damaged"):
-        planned()
+    result = planned()
+    assert result["failed"] is True and f"{toolkit.RECORD} is damaged" in result["msg"]
 
 
 def test_absent_is_planned_from_the_record(planned: Run, host: Host) -> None:

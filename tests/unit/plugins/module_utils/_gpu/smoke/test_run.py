@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import facts, process
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import facts, findings, process
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.request import Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._roles import smoke_test as smoke_test_role
 
 from tests.unit.support.plan import run_plan
@@ -67,14 +68,23 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 @pytest.fixture
-def train(run_module: Run, host: Host) -> Run:
-    """Run the module, as this user; `train(environments=[...])`."""
+def train(run_module: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Prove the role, as this user, and note the reports of the places; `train(environments=[...])`."""
+    reports: list[dict[str, Any]] = []
+    judge = findings.judge
+
+    def judged(place: Place, report: findings.Report) -> dict[str, str]:
+        reports.append(report)
+        return judge(place, report)
+
+    monkeypatch.setattr(findings, "judge", judged)
 
     def run(**params: Any) -> dict[str, Any]:
         me = pwd.getpwuid(os.geteuid()).pw_name
         wanted = {"user": me, "environments": [], "images": [], **params}
         program = wanted.pop("program", PROGRAM)
-        return run_plan(run_module, smoke_test_role, kind="verify", context={"program": program}, **wanted)
+        result = run_plan(run_module, smoke_test_role, kind="verify", context={"program": program}, **wanted)
+        return {**result, "reports": reports}
 
     return run
 
@@ -138,11 +148,11 @@ def test_background_children_are_killed(train: Run, host: Host) -> None:
 
 def test_endless_output_takes_no_memory(train: Run) -> None:
     result = train(environments=[{"name": "wrong", "python": "/usr/bin/yes"}], timeout_s=2)
-    assert result["places"][0]["reason"] in ("timeout", "no_answer")
+    assert result["reports"][0]["reason"] in ("timeout", "no_answer")
 
 
 def test_program_that_reads_nothing_is_no_problem(train: Run) -> None:
-    assert train(environments=here("/bin/true"), program="x" * 1_000_000)["places"][0]["reason"] == "no_answer"
+    assert train(environments=here("/bin/true"), program="x" * 1_000_000)["reports"][0]["reason"] == "no_answer"
 
 
 def test_interpreter_ignores_variables_of_its_user(train: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +223,7 @@ def test_errors_of_docker_have_a_reason(
 ) -> None:
     docker(**wrong)
     result = train(images=IMAGE)
-    assert result["places"][0]["reason"] == reason
+    assert result["reports"][0]["reason"] == reason
     assert text in result["findings"][0]["evidence"]
 
 
@@ -225,6 +235,6 @@ def test_without_docker_the_role_is_named(train: Run, host: Host, monkeypatch: p
 def test_a_container_that_hangs_is_removed(train: Run, docker: Callable[..., Path]) -> None:
     log = docker(run="exec sleep 444444")
     result = train(images=IMAGE, timeout_s=1)
-    assert result["places"][0]["reason"] == "timeout"
+    assert result["reports"][0]["reason"] == "timeout"
     assert log.read_text().splitlines()[-1].startswith("rm --force --volumes rigwright-smoke-test-")
     assert not alive("^sleep 444444")
