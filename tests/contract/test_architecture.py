@@ -36,17 +36,20 @@ LARGE_PAYLOADS = {
     "nvidia_driver_packages": 358_000,
 }
 LARGE_ROLES = {
-    "backup": 280_000,
-    "conda": 245_000,
-    "cuda": 275_000,
-    "cudnn": 298_000,
-    "docker": 235_000,
-    "firewall": 210_000,
-    "gpu_sharing": 535_000,
-    "nvidia_container_toolkit": 298_000,
-    "nvidia_driver": 380_000,
-    "ssh": 210_000,
-    "xrdp": 250_000,
+    "backup": 300_000,
+    "conda": 267_000,
+    "cuda": 290_000,
+    "cudnn": 314_000,
+    "docker": 250_000,
+    "firewall": 228_000,
+    "gpu_sharing": 555_000,
+    "nvidia_container_toolkit": 314_000,
+    "nvidia_driver": 396_000,
+    "samba": 218_000,
+    "smoke_test": 222_000,
+    "ssh": 225_000,
+    "storage": 218_000,
+    "xrdp": 270_000,
 }
 # Compressed bytes of the sources of all roles, which the module `role` takes to a host.
 ALL_ROLES = 540_000

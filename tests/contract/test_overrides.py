@@ -15,7 +15,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import drop_ins
 
-from tests.contract.role_contract import PROOFS
 from tests.contract.sources import CHECKOUT, PYTHON, YAML, resolved
 
 TEMPLATES = sorted(path for path in CHECKOUT.glob("roles/*/templates/**/*.j2"))
@@ -150,11 +149,3 @@ def test_file_that_says_the_same_is_none(tmp_path: Path, path: str) -> None:
     own, _others, _names = next(sample for prefix, sample in SAMPLES.items() if path.startswith(prefix))
     (found,) = drop_ins.findings(placed(tmp_path, path, {path: own, other_of(path): own}), "x")
     assert found["status"] == "pass"
-
-
-@pytest.mark.parametrize(
-    "module", sorted((CHECKOUT / "plugins/modules").glob("*_verify.py")), ids=lambda path: path.stem
-)
-def test_each_role_reports_it(module: Path) -> None:
-    role = module.stem.removesuffix("_verify")
-    assert role in PROOFS or f'exit_verified(module, "{role}", ' in module.read_text()

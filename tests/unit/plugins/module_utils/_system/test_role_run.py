@@ -77,6 +77,15 @@ def test_a_client_that_is_not_installed_is_evidence(
     assert found["findings"] == [{"id": "web.page", "status": status, "evidence": evidence}]
 
 
+def test_what_others_put_out_of_force_of_a_role_is_found(
+    run_module: Callable[..., Any], web: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = {"id": "web.drop_ins", "status": "warn", "evidence": "other files put out of force: ..."}
+    monkeypatch.setattr(role_run.drop_ins, "findings", lambda _tree, role: [lost] if role == "web" else [])
+    found = run_role(run_module, web, {"client": "true"}, kind="verify")
+    assert [row["id"] for row in found["findings"]] == ["web.page", "web.drop_ins"]
+
+
 def test_another_python_is_needed_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("module")
     vars(module).update(check_mode=False, run_command=None, get_bin_path=None)
