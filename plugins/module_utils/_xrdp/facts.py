@@ -146,12 +146,13 @@ class HostReader:
         """Read everything except certificates and GNOME's remote login."""
         packages = self._packages()
         found = read_record(self.tree)
+        files = {path: self._packaged(path, packages) for path in (plan.XRDP_INI, plan.SESMAN_INI)}
         group, primary = members(self.params["allowed_group"]), primary_members(self.params["allowed_group"])
         processes, logins = self._processes(), self._logins()
         return plan.Facts(
             packages=packages,
-            packaged={path: self._packaged(path, packages) for path in (plan.XRDP_INI, plan.SESMAN_INI)},
-            original={path: self._original(path) for path in (plan.XRDP_INI, plan.SESMAN_INI)},
+            packaged={path: packaged for path, (packaged, _edited) in files.items()},
+            edited={path: edited for path, (_packaged, edited) in files.items()},
             users=self._users({*self.params["users"], *(group or ()), *primary}),
             members=group,
             primary_members=primary,
@@ -172,21 +173,20 @@ class HostReader:
         packages = parse_status(read(STATUS))
         return {name: package.version for name, package in packages.items() if package.whole and not package.hold}
 
-    def _packaged(self, path: str, packages: t.Mapping[str, str]) -> str:
-        """Return a configuration file as the package installed it, by the checksum that dpkg keeps.
+    def _packaged(self, path: str, packages: t.Mapping[str, str]) -> tuple[str, str]:
+        """Return a configuration file as the package installed it, by the checksum that dpkg keeps; and as a user has edited it.
 
         It is at its own path, next to it after an upgrade that kept the old file, or among the originals of config_files.
-        Where a user had edited the file before, the plan starts from that version.
+        Where a user had edited the file before, and no other has that checksum, the plan starts from that version.
         """
-        kept = self._original(path) if path in self.replaced else ""
+        original, pristine = self._original(path), ""
         if "xrdp" in packages:
             _rc, out, _err = self.module.run_command(["dpkg-query", "--show", "--showformat", "${Conffiles}", "xrdp"])
             found = re.search(rf"^ {re.escape(path)} ([0-9a-f]{{32}})", out, re.MULTILINE)
-            texts = [read(place) for place in (path, f"{path}.dpkg-dist", f"{path}.dpkg-new")] + [kept]
-            for text in texts if found else []:
-                if hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() == t.cast("re.Match[str]", found)[1]:
-                    return text
-        return kept or read(path)
+            texts = [*(read(place) for place in (path, f"{path}.dpkg-dist", f"{path}.dpkg-new")), original]
+            sums = {hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(): text for text in texts if text}
+            pristine = sums.get(found[1], "") if found else ""
+        return pristine or original or read(path), "" if original == pristine else original
 
     def _original(self, path: str) -> str:
         replaced = self.replaced.get(path)

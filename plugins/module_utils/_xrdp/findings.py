@@ -135,7 +135,7 @@ def _lost_finding(facts: Facts) -> Finding:
 def _removed_finding(params: Params, facts: Facts) -> Finding:
     """Name session types of the user's own that the role leaves out; those of the package are known to lead everywhere."""
     kept = {name.lower() for name in params["ini_overrides"]}
-    original = facts.original.get(XRDP_INI) or facts.packaged.get(XRDP_INI, "")
+    original = facts.edited.get(XRDP_INI) or facts.packaged.get(XRDP_INI, "")
     removed = sorted({*relays(original)} - {*RELAYS} - kept)
     if not removed:
         is_read = bool(original)
@@ -155,13 +155,17 @@ def _overridden_finding(params: Params, facts: Facts, decision: Decision) -> Fin
     lost = []
     for path, text in written.items():
         after = ini.sections(text)
-        for section, options in ini.sections(facts.original.get(path, "")).items():
+        edited, packaged = facts.edited.get(path, ""), facts.packaged.get(path, "")
+        packages = ini.sections(packaged if packaged != edited else "")
+        for section, options in ini.sections(edited).items():
             for name, values in options.items():
-                now = after.get(section, {}).get(name, values)
-                if _meaning(values) not in (_meaning(now), _meaning([PACKAGED.get(f"{section}.{name}", "\0")])):
+                # A session type that is left out has a finding of its own.
+                now = after[section].get(name, []) if section in after else values
+                default = packages.get(section, {}).get(name, [PACKAGED.get(f"{section}.{name}", "\0")])
+                if _meaning(values) not in (_meaning(now), _meaning(default)):
                     lost.append(f"{name}={', '.join(values)} ({path} [{section}])")
     if not lost:
-        is_read = any(facts.original.values())
+        is_read = any(facts.packaged.values())
         evidence = "no option of your own has another value" if is_read else "there are no files of xrdp yet"
         return finding("xrdp.overridden", "pass" if is_read else "skip", evidence)
     return finding(

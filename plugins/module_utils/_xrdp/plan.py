@@ -61,7 +61,7 @@ class Facts:
     """Facts of the host.
 
     ``packages``: versions of the installed packages. ``packaged``: xrdp's files as its package installed them, empty without them.
-    ``original``: those files as the host had them before the role.
+    ``edited``: those files as users had edited them before the role, empty where nobody had.
     ``users``: the password of each requested user or member: ``set``, ``none``, ``empty``, ``root`` (uid 0) or ``missing``.
     ``members``: None without the group. ``primary_members``: users whose primary group it is; xrdp lets them in as well.
     ``x_sessions``, ``wayland_sessions``: names of the files by which display managers offer desktops. ``manager``: the program behind
@@ -71,7 +71,7 @@ class Facts:
 
     packages: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     packaged: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    original: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    edited: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     users: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     members: t.Sequence[str] | None = None
     primary_members: t.Sequence[str] = ()

@@ -45,7 +45,7 @@ def test_session_type_that_is_left_out_is_named():
 
 @pytest.mark.parametrize("release", PACKAGED)
 def test_packages_options_are_nobodys(release: str):
-    found = dataclasses.replace(XFCE, packaged=PACKAGED[release], original=PACKAGED[release])
+    found = dataclasses.replace(XFCE, packaged=PACKAGED[release], edited=PACKAGED[release])
     assert statuses(request(max_sessions=3, port=3390), found)["overridden"][0] == "pass"
 
 
@@ -55,7 +55,7 @@ def test_option_of_the_user_that_is_replaced_is_named():
         SESMAN_INI: sesman.replace("AlwaysGroupCheck=false", "AlwaysGroupCheck=yes"),
         XRDP_INI: "[Globals]\nport=3390\n",
     }
-    facts = dataclasses.replace(XFCE, packaged=PACKAGED["debian13"], original=own)
+    facts = dataclasses.replace(XFCE, packaged=PACKAGED["debian13"], edited=own)
     status, evidence = statuses(REQUEST, facts)["overridden"]
     assert (status, "alwaysgroupcheck" in evidence) == ("warn", False)
     assert "terminalserverusers=lab (/etc/xrdp/sesman.ini [security])" in evidence
@@ -64,7 +64,7 @@ def test_option_of_the_user_that_is_replaced_is_named():
     assert statuses(same, facts)["overridden"][0] == "pass"
     kept = request(sesman_overrides={"Security": {"TerminalServerUsers": "lab"}}, networks=["192.0.2.0/24"], port=3390)
     assert statuses(kept, facts)["overridden"][0] == "pass"
-    assert statuses(REQUEST, dataclasses.replace(XFCE, original={}))["overridden"][0] == "skip"
+    assert statuses(REQUEST, dataclasses.replace(XFCE, packaged={}))["overridden"][0] == "skip"
 
 
 def test_an_rdp_user_at_the_machine_is_a_warning():

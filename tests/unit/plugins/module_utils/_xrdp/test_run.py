@@ -266,6 +266,20 @@ def test_files_of_fail2ban_that_lose_are_named(planned: Run, host: Host) -> None
     assert "xrdp.jail_overridden" not in {row["id"] for row in planned()["findings"]}
 
 
+def test_options_of_the_package_are_nobodys_whatever_they_are(planned: Run, host: Host) -> None:
+    packaged = INI.replace("[Globals]", "[Globals]\nuse_vsock=true", 1)
+    host.conffiles[plan.XRDP_INI] = packaged
+    host.write(plan.XRDP_INI, packaged)
+    status = {row["id"]: row["status"] for row in planned()["findings"]}["xrdp.overridden"]
+    assert status == "pass"
+    host.write(plan.XRDP_INI, packaged.replace("port=3389", "port=3390\nls_title=Lab"))
+    host.write(f"{plan.XRDP_INI}.dpkg-dist", packaged)
+    (found,) = [row for row in planned()["findings"] if row["id"] == "xrdp.overridden"]
+    assert found["status"] == "warn" and "port=3390" in found["evidence"]
+    assert "ls_title=Lab" in found["evidence"]
+    assert "use_vsock" not in found["evidence"]
+
+
 def test_options_from_before_the_role_are_compared(planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     own = b"[Security]\nTerminalServerUsers=lab\n"
     kept = SimpleNamespace(original=SimpleNamespace(content=own))
