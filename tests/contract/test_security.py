@@ -14,7 +14,19 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.contract.sources import PYTHON, SPECS, YAML, calls, commands, dotted, flaws, literal, literal_specs, nodes
+from tests.contract.sources import (
+    CHECKOUT,
+    PYTHON,
+    SPECS,
+    YAML,
+    calls,
+    commands,
+    dotted,
+    flaws,
+    literal,
+    literal_specs,
+    nodes,
+)
 
 SECRET = re.compile(
     r"(password|passwd|passphrase|secret|token|nt_hash|private_key|api_key|access_key|psk|credential)s?$"
@@ -158,6 +170,45 @@ def test_no_task_downloads() -> None:
     assert flaws(task_downloads, YAML) == {}
 
 
+# ---- What tests and checkouts install --------------------------------------------------------------------------------
+
+WORKFLOWS = sorted((CHECKOUT / ".github/workflows").glob("*.yml"))
+SCRIPTS = [CHECKOUT / ".ci/run", *sorted((CHECKOUT / "script").iterdir()), *sorted((CHECKOUT / "docs").glob("*.md"))]
+
+
+def movable_actions(text: str) -> Iterator[str]:
+    """Yield actions that a tag or a branch names: their owner can put other code there."""
+    for action in re.findall(r"\buses: *(\S+)", text):
+        if not re.search(r"@[0-9a-f]{40}$", action) and not action.startswith("./"):
+            yield action
+
+
+def without_hashes(text: str) -> Iterator[str]:
+    """Yield commands of pip that install what no hash of ours names. An image of a user's own (`RUN`) is the user's."""
+    for line in re.sub(r"\\\n *", " ", text).splitlines():
+        if re.search(r"\bpip3?\b.* install\b", line) and not line.startswith("RUN ") and "--require-hashes" not in line:
+            yield line.strip()
+
+
+def test_everything_installed_is_pinned() -> None:
+    assert flaws(movable_actions, WORKFLOWS) == {}
+    assert flaws(without_hashes, [*WORKFLOWS, *SCRIPTS]) == {}
+
+
+def test_every_ansible_core_of_the_matrix_is_locked() -> None:
+    pins = {
+        path.stem.removeprefix("core-"): re.findall(r"^ansible-core==(\S+)", path.read_text(), re.MULTILINE)
+        for path in (CHECKOUT / "requirements").glob("core-*.txt")
+    }
+    units = yaml.safe_load((CHECKOUT / ".github/workflows/test.yml").read_text())["jobs"]["units"]
+    assert sorted(pins) == units["strategy"]["matrix"]["core"]
+    assert {series: [pin.rpartition(".")[0] for pin in found] for series, found in pins.items()} == {
+        series: [series] for series in pins
+    }
+    locked = re.findall(r"^ansible-core==(\S+)", (CHECKOUT / "requirements/dev.txt").read_text(), re.MULTILINE)
+    assert set(locked) <= {pin for found in pins.values() for pin in found}
+
+
 # ---- The rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +238,9 @@ def test_no_task_downloads() -> None:
         (task_downloads, "unarchive: {src: x}", "unarchive: {src: https://x, remote_src: true}"),
         (python_in_yaml, "command: python3 -I -m pip", "command: python3 -m pip"),
         (unbounded, "read_url(x, 9, 9)", "open_url(x)"),
+        (movable_actions, f"- uses: actions/checkout@{'a1' * 20}  # v5", "- uses: actions/checkout@v5"),
+        (without_hashes, "RUN pip install x", 'run: .venv/bin/pip install "ansible-core~=2.19"'),
+        (without_hashes, "-m pip install \\\n  --require-hashes -r x", "-m pip install --upgrade \\\n  x"),
         (task_downloads, "x.repository_key:", "ansible.builtin.get_url:"),
     ],
 )  # fmt: skip
