@@ -18,7 +18,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from .sources import CHECKOUT, PYTHON, SPECS, YAML
+from .sources import CHECKOUT, PYTHON, SPECS, YAML, flaws
 
 PAGES = [
     CHECKOUT / "README.md",
@@ -152,6 +152,49 @@ def test_variables_that_remedies_name_exist() -> None:
         if is_of_a_role(name) and name not in options()
     }
     assert wrong == set()
+
+
+ROLES = {path.name for path in (CHECKOUT / "roles").iterdir()}
+# A word after "role" is a name when it has an underscore, is code, or ends its part of the sentence: "apply the role docker."
+ROLE_NAMED = re.compile(
+    r"\broles? `?([a-z]+_[a-z_]+)|\broles? `([a-z_]+)|\b(?:the|a) role ([a-z]+)(?=[,.;:)\"'`]| and | or )"
+)
+AFTER_ROLE = re.compile(r"again|out|stay|made|wrote|rigwright|[a-z]+(?:ed|s)")
+TAGS_NAMED = re.compile(r"--(?:skip-)?tags[ =]([a-z_,]+)")
+PROGRAM_NAMED = re.compile(r"`(?:sudo )?((?:workstation|dataset|gpu)-[a-z-]+)(?![.@\w-])|\b(script/[a-z-]+)")
+
+
+def wrong_names(text: str) -> Iterator[str]:
+    """Yield roles, tags and programs of ours that a text names and that do not exist."""
+    for word in (word for groups in ROLE_NAMED.findall(text) for word in groups if word):
+        if word not in ROLES and not AFTER_ROLE.fullmatch(word):
+            yield f"role {word}"
+    for tags in TAGS_NAMED.findall(text):
+        yield from (f"tag {tag}" for tag in tags.split(",") if tag not in ROLES)
+    for program, script in PROGRAM_NAMED.findall(text):
+        if (program and program not in programs()) or (script and not (CHECKOUT / script).exists()):
+            yield program or script
+
+
+@functools.cache
+def programs() -> set[str]:
+    """Return the programs that roles install, and those of a checkout."""
+    installed = (re.findall(r"/usr/local/s?bin/([a-z-]+)", path.read_text()) for path in YAML)
+    return {name for names in installed for name in names} | {path.name for path in (CHECKOUT / "script").iterdir()}
+
+
+def test_roles_tags_and_programs_that_texts_name_exist() -> None:
+    """A site has a tag for each role, and no other (playbooks/site.yml)."""
+    assert flaws(wrong_names, [*PAGES, *PYTHON, *YAML]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["apply the role python_environments", "needs the role `python`", "needs the role python.", "--tags ssh,python",
+     "run `sudo gpu-whom`", "run script/tests"],
+)  # fmt: skip
+def test_name_that_does_not_exist_is_found(text: str) -> None:
+    assert len(list(wrong_names(text))) == 1
 
 
 def test_compose_files_run_with_the_compose_of_each_release() -> None:
