@@ -10,6 +10,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
     ARCHIVE_PACKAGE,
@@ -81,11 +82,11 @@ class Request:
 
 @dataclasses.dataclass
 class Plan(PackagePlan):
-    """cuDNN for each of *majors*. Compilers and programs find the first one by default. *notes* are worth a warning."""
+    """cuDNN for each of *majors*. Compilers and programs find the first one by default."""
 
     majors: list[int] = dataclasses.field(default_factory=list)
     wheels: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
 
 
 def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]:
@@ -185,13 +186,19 @@ def _is_old(host: Host) -> bool:
 
 
 def _check_cards(plan: Plan, host: Host) -> None:
-    """Refuse what has no kernels for any GPU of the host. Where newer ones have them, the older ones get a note."""
+    """Refuse what has no kernels for any GPU of the host. Where newer ones have them, the older ones get a finding."""
     if not _is_old(host):
         names = [old.generation for old in _old_cards(host) if _lacks_kernels(plan, old)]
         if names:
             newer = [row.name for row in data.GENERATIONS if row.name in host.generations and not row.highest_cuda]
-            plan.notes.append(
-                f"the GPU of {' and '.join(names)} has no kernels in this cuDNN, which is for {' and '.join(newer)}"
+            plan.findings.append(
+                finding(
+                    "cudnn.gpus",
+                    "warn",
+                    f"the GPU of {' and '.join(names)} has no kernels in this cuDNN, which is for {' and '.join(newer)}",
+                    "compute on the others (CUDA_VISIBLE_DEVICES); or set cudnn_source to wheel and cudnn_version to a cuDNN "
+                    "that has kernels for all",
+                )
             )
         return
     for row in data.GENERATIONS:

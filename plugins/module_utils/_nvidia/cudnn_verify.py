@@ -34,7 +34,7 @@ def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.An
         if plan["gpus"] > 0:
             line = f"nvcc -x cu -o {directory}/convolution {directory}/{CONVOLUTION} -lcudnn && {directory}/convolution"
             convolved = run(["bash", "-lc", line])
-    return [version(compiled, executed), convolution(convolved)]
+    return [version(compiled, executed), convolution(convolved), *plan["findings"]]
 
 
 def version(compiled: Outcome, executed: Outcome | None) -> Finding:

@@ -161,19 +161,20 @@ def test_every_pinned_wheel_has_a_checksum_for_each_machine():
 def test_old_card_beside_a_newer_one_is_named_and_allowed(request_):
     plan = plan_present(having("cuda-toolkit-13-0", generations=("Pascal", "Ada")), request_)
     alone = plan_present(having("cuda-toolkit-13-0", generations=("Ada",)), request_)
-    assert refusals(plan) == "" and alone.notes == []
+    assert refusals(plan) == "" and alone.findings == []
     assert (plan.source, plan.majors, plan.install, plan.wheels) == (
         alone.source,
         alone.majors,
         alone.install,
         alone.wheels,
     )
-    assert plan.notes == ["the GPU of Pascal has no kernels in this cuDNN, which is for Ada"]
+    evidence = "the GPU of Pascal has no kernels in this cuDNN, which is for Ada"
+    assert [(row["id"], row["status"], row["evidence"]) for row in plan.findings] == [("cudnn.gpus", "warn", evidence)]
 
 
-def test_cudnn_with_kernels_for_all_cards_is_worth_no_note():
+def test_cudnn_with_kernels_for_all_cards_is_worth_no_finding():
     plan = plan_present(having(generations=("Pascal", "Ada")), Request("wheel", (12,), "9.10.2.21"))
-    assert (refusals(plan), plan.notes) == ("", [])
+    assert (refusals(plan), plan.findings) == ("", [])
 
 
 def test_refusal_names_no_version_that_nobody_named():

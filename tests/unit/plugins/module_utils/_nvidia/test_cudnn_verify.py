@@ -18,13 +18,13 @@ NO_HEADER = (
 )
 
 
-def found(gpus: int = 0, **outcomes: tuple[int, str, str]) -> dict[str, tuple[str, str]]:
+def found(gpus: int = 0, planned: Sequence[Any] = (), **outcomes: tuple[int, str, str]) -> dict[str, tuple[str, str]]:
     def run(command: Sequence[str], **_options: Any) -> tuple[int, str, str]:
         if command[0] == "cc":
             assert Path(command[3]).read_text() == "version"
         return outcomes.get(Path(command[0]).name, (0, "", ""))
 
-    rows = cudnn_verify.findings(run, {"programs": PROGRAMS}, {"gpus": gpus})
+    rows = cudnn_verify.findings(run, {"programs": PROGRAMS}, {"gpus": gpus, "findings": planned})
     return {row["id"]: (row["status"], row["evidence"]) for row in rows}
 
 
@@ -61,3 +61,8 @@ def test_a_convolution_on_the_gpu() -> None:
         "fail",
         "bash: nvcc: command not found",
     )
+
+
+def test_the_proof_says_what_the_plan_found() -> None:
+    planned = {"id": "cudnn.gpus", "status": "warn", "evidence": "the GPU of Pascal has no kernels", "remedy": ""}
+    assert found(1, [planned])["cudnn.gpus"] == ("warn", "the GPU of Pascal has no kernels")
