@@ -172,7 +172,8 @@ class Reader:
         tables = [
             name
             for name in self.dropping()
-            if not (ufw and name.endswith(" filter (chain INPUT)")) and not (firewalld and " firewalld " in name)
+            if not (ufw and name.endswith((" filter (chain INPUT)", "-legacy (chain INPUT)")))
+            and not (firewalld and " firewalld " in name)
         ]
         return ["ufw"] * ufw + ["firewalld"] * firewalld + tables
 
@@ -185,9 +186,15 @@ class Reader:
                 found = others.dropping(out)
             except (ValueError, KeyError):
                 found = [f"tables that nft cannot list ({str(err).strip() or f'status {rc}'})"]
-        if "filter" in self.tree.text("/proc/net/ip_tables_names").split():
-            rc, out, _err = self.run(["iptables-legacy", "--wait", "--list-rules", "INPUT"])
-            found += ["iptables-legacy (chain INPUT)"] if rc == 0 and others.old_iptables_drop(out) else []
+        for protocol in ("ip", "ip6"):
+            # The kernel has the table as soon as a program of any root, also one in a container, has made it.
+            if "filter" in self.tree.text(f"/proc/net/{protocol}_tables_names").split():
+                program = f"{protocol}tables-legacy"
+                rc, out, _err = self.run([program, "--wait", "--list-rules", "INPUT"])
+                if rc:
+                    found.append(f"{program} (its table filter exists, and the program is not here to list it)")
+                elif others.old_iptables_drop(out):
+                    found.append(f"{program} (chain INPUT)")
         return found
 
     def docker_lost(self) -> bool:

@@ -61,7 +61,7 @@ def read_gpus(tree: Tree) -> list[Facts]:
             {
                 "address": address,
                 "name": model.group(1).strip() if model else names.get(device, ""),
-                "kernel_driver": pci.driver_of(tree, address),
+                "kernel_driver": pci.driver_of(tree, address) or pci.kept_by(tree, address),
                 **describe_device(device),
             }
         )

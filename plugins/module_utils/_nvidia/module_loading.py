@@ -10,37 +10,23 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import modprobe
 
-COMMAND_LINE = "/proc/cmdline"
 # The modules without which nothing computes, by all names that they have: Debian's packages rename theirs.
 _MODULES = re.compile(r"nvidia(_current|_tesla(_\d+)?)?(_open)?(_uvm)?")
 # What runs in the place of the module, and loads nothing.
 _NOTHING = re.compile(r"(/usr)?(/bin/)?(true|false|:)|/dev/null")
 
 
-class Obstacle(t.NamedTuple):
-    """A setting, and the file that has it."""
-
-    setting: str
-    file: str
-
-
-def read_obstacles(tree: Tree) -> list[Obstacle]:
+def read_obstacles(tree: Tree) -> list[modprobe.Setting]:
     """Return the settings that keep a module from loading. A `blacklist` alone does not: modprobe loads the module by its name."""
-    files = by_name(tree, MODPROBE, ".conf")
-    found = [Obstacle(line, path) for path in files for line in _lines(tree.text(path)) if _prevents(line.split())]
-    for word in tree.text(COMMAND_LINE).split():
-        name, _sign, value = word.partition("=")
+    found = [setting for setting in modprobe.settings(tree) if _prevents(setting.setting.split())]
+    for setting in modprobe.parameters(tree):
+        name, _sign, value = setting.setting.partition("=")
         # The kernel's own list. The one of modprobe is as a file's.
         if name.replace("-", "_") == "module_blacklist" and any(map(_is_needed, value.split(","))):
-            found.append(Obstacle(word, COMMAND_LINE))
+            found.append(setting)
     return found
-
-
-def _lines(text: str) -> list[str]:
-    joined = re.sub(r"\\\n", " ", text)
-    return [" ".join(line.split()) for line in joined.splitlines() if not line.lstrip().startswith("#")]
 
 
 def _prevents(fields: t.Sequence[str]) -> bool:

@@ -68,7 +68,7 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
 def add_without_driver(
     found: Found, tree: Tree, unsupported: t.Collection[str], remembered: t.Collection[str] = ()
 ) -> None:
-    """Add GPUs that have no driver while nvidia is loaded. A GPU for a virtual machine has vfio-pci, or an override for it.
+    """Add GPUs that have no driver while nvidia is loaded. A GPU that is kept for a virtual machine is none of them.
 
     In a container the bus shows foreign GPUs as well. There, only GPUs of the last check count.
 
@@ -80,9 +80,8 @@ def add_without_driver(
     sees_all = processes.sees_all(tree)
     by_address = {card["pci_address"]: card for card in found.cards}
     for address in found.on_bus:
-        override = tree.text(f"{pci.DEVICES}/{address}/driver_override").strip()
-        is_meant = override not in ("", "(null)", "nvidia")
-        if pci.driver_of(tree, address) or is_meant or not (sees_all or address in remembered):
+        has_driver = pci.driver_of(tree, address) or pci.kept_by(tree, address)
+        if has_driver or not (sees_all or address in remembered):
             continue
         if address not in by_address:
             by_address[address] = only_on_bus(address, None)

@@ -194,6 +194,31 @@ def test_a_host_without_ip_and_the_older_iptables_is_planned(planned: Run, host:
     assert "br-lan (eth0)" in row["problem"]
 
 
+@pytest.mark.parametrize(("protocol", "other"), [("ip", "ip6"), ("ip6", "ip")])
+@pytest.mark.parametrize(
+    ("answer", "evidence"),
+    [
+        (None, "{0}tables-legacy (its table filter exists, and the program is not here to list it)"),
+        ((0, "-P INPUT DROP\n", ""), "{0}tables-legacy (chain INPUT)"),
+        ((0, "-P INPUT ACCEPT\n", ""), ""),
+    ],
+    ids=["not installed", "drops", "accepts"],
+)
+def test_tables_of_the_older_iptables(
+    planned: Run, host: Host, answer: Any, evidence: str, protocol: str, other: str
+) -> None:
+    host.write(f"/proc/net/{protocol}_tables_names", "nat\nfilter\n")
+    host.write(f"/proc/net/{other}_tables_names", "nat\n")
+    host.absent = {f"{other}tables-legacy"}
+    if answer is None:
+        host.absent.add(f"{protocol}tables-legacy")
+    else:
+        host.answers[f"{protocol}tables-legacy --wait --list-rules INPUT"] = answer
+    (row,) = (row for row in planned()["findings"] if row["id"] == "firewall.others")
+    assert evidence.format(protocol) in row["evidence"]
+    assert (row["status"] == "warn") is bool(evidence)
+
+
 @pytest.mark.parametrize(("conf", "named"), [("ENABLED=yes\n", True), ("ENABLED=no\n", False)])
 def test_an_enabled_ufw_is_named(planned: Run, host: Host, conf: str, named: bool) -> None:
     host.units["ufw.service"] = "active"

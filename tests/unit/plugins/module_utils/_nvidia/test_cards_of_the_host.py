@@ -72,6 +72,11 @@ def test_environments_get_cuda_that_runs_on_the_cards(root: Root, cards, highest
     assert environment(root, cards) == (highest, lowest)
 
 
+def test_card_that_waits_for_a_vm_changes_no_environment(root: Root) -> None:
+    root.write("/etc/modprobe.d/vfio.conf", "options vfio-pci ids=10de:1b80\n")
+    assert environment(root, [{"address": "0000:01:00.0", "device": "1b80"}, {**NEW, "driver": ""}]) == ("13.0", "11.8")
+
+
 def test_older_driver_limits_environments_below_the_card(root: Root) -> None:
     card = {"address": "0000:01:00.0", "device": "1db1", "driver": "nvidia"}
     assert environment(root, [card], "535.261.03") == ("12.2", "")

@@ -153,6 +153,8 @@ def test_gpu_without_a_driver_on_purpose_is_healthy(machine: Machine) -> None:
     assert machine.check()[0]["verdict"] == "PASS"
     machine.write("/sys/module/nvidia/initstate", "live\n")
     assert machine.check()[0]["verdict"] == "REBOOT"
+    machine.write("/proc/cmdline", "quiet vfio-pci.ids=10de:ffffffff\n")
+    assert machine.check()[0]["verdict"] == "PASS"
 
 
 @pytest.mark.parametrize(
