@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, users
 
 
@@ -17,6 +19,11 @@ def accounts(output: str) -> dict[str, str]:
     return {name: states[account.enabled] for name, account in users.parse_accounts(output).items()}
 
 
-def given_up(text: str, wanted: list[str]) -> list[str]:
-    """Return the shares of an existing smb.conf that are gone once the role's own is in place."""
-    return config.given_up(text, wanted)
+def given_up(
+    text: str,
+    wanted: list[str],
+    packaged: str = "",
+    usershares: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return the shares of an existing smb.conf, and of the desktop, that are gone once the role's own is in place."""
+    return config.given_up(text, wanted, packaged)
