@@ -84,7 +84,7 @@ class Reader:
         self.loader = apply.Loader(self.run, tree)
 
     def facts(self, request: table.Request, texts: t.Sequence[str]) -> tuple[str, plan.Facts]:
-        """Return the first of the texts that the kernel accepts, and the facts with it."""
+        """Return the first text that the kernel accepts, and the facts with it."""
         ports = ssh.ports(self.tree)
         units = self.units()
         links = self.links()
@@ -149,7 +149,7 @@ class Reader:
         return str(err).strip() if rc else ""
 
     def try_out(self, text: str, ports: t.Sequence[int]) -> tuple[list[t.Any] | None, str]:
-        """Return the table that the kernel would have, or the error of nft."""
+        """Return the table that would be in force, or the error of nft."""
         if not self.installed or not text:
             return None, ""
         with tempfile.TemporaryDirectory(prefix="rigwright_firewall_") as folder:
@@ -160,7 +160,7 @@ class Reader:
             rc, out, err = self.run(["unshare", "--net", "sh", "-c", TRIAL, "sh", rules])
         if rc == 0:
             return apply.comparable(out), ""
-        # The lines before name the include, and those after repeat the wrong line.
+        # Lines before name the include, lines after repeat the wrong one.
         lines = [line for line in str(err).splitlines() if "Error" in line] or [str(err).strip()]
         return None, lines[0] or f"nft ended with {rc}"
 
@@ -178,7 +178,7 @@ class Reader:
         return ["ufw"] * ufw + ["firewalld"] * firewalld + tables
 
     def dropping(self) -> list[str]:
-        """Return the other tables of the kernel that drop what comes in."""
+        """Return other tables that drop what comes in."""
         found = []
         if self.installed:
             rc, out, err = self.run(["nft", "--stateless", "--json", "list", "ruleset"])
@@ -186,15 +186,11 @@ class Reader:
                 found = others.dropping(out)
             except (ValueError, KeyError):
                 found = [f"tables that nft cannot list ({str(err).strip() or f'status {rc}'})"]
-        for protocol in ("ip", "ip6"):
-            # The kernel has the table as soon as a program of any root, also one in a container, has made it.
-            if "filter" in self.tree.text(f"/proc/net/{protocol}_tables_names").split():
-                program = f"{protocol}tables-legacy"
-                rc, out, _err = self.run([program, "--wait", "--list-rules", "INPUT"])
-                if rc:
-                    found.append(f"{program} (its table filter exists, and the program is not here to list it)")
-                elif others.old_iptables_drop(out):
-                    found.append(f"{program} (chain INPUT)")
+        for kind in ("ip", "ip6"):
+            if "filter" in self.tree.text(f"/proc/net/{kind}_tables_names").split():
+                rc, out, _err = self.run([f"{kind}tables-legacy", "--wait", "--list-rules", "INPUT"])
+                if rc or others.old_iptables_drop(out):
+                    found.append(f"{kind}tables-legacy ({'unread' if rc else 'chain INPUT'})")
         return found
 
     def docker_lost(self) -> bool:

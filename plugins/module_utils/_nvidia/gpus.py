@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.modprobe import kept_by
 
 
 def find_chip(device: int) -> data.Chip:
@@ -61,7 +62,7 @@ def read_gpus(tree: Tree) -> list[Facts]:
             {
                 "address": address,
                 "name": model.group(1).strip() if model else names.get(device, ""),
-                "kernel_driver": pci.driver_of(tree, address) or pci.kept_by(tree, address),
+                "kernel_driver": pci.driver_of(tree, address) or kept_by(tree, address),
                 **describe_device(device),
             }
         )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings of modprobe and of the kernel's parameters, with the file that has each (modprobe.d(5))."""
+"""Settings of modprobe (modprobe.d(5)) and of the kernel's parameters, and the devices that these keep from the host."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DEVICES
 
 # The first directory with a file of a name has it (modprobe.d(5), kmod 34).
 DIRECTORIES = (
@@ -20,6 +21,10 @@ DIRECTORIES = (
     "/lib/modprobe.d",
 )
 COMMAND_LINE = "/proc/cmdline"
+# Those that take devices by their ids: their modules, and what they are called on the bus. FFFFFFFF stands for any number
+# (kernel: drivers/vfio/pci/vfio_pci.c, drivers/pci/pci-stub.c).
+BY_IDS = {"vfio_pci": "vfio-pci", "pci_stub": "pci-stub"}
+ANY = 0xFFFFFFFF
 
 
 class Setting(t.NamedTuple):
@@ -65,3 +70,31 @@ def _same(names: t.Sequence[str], module: str) -> bool:
 def _lines(text: str) -> list[str]:
     joined = re.sub(r"\\\n", " ", text)
     return [" ".join(line.split()) for line in joined.splitlines() if not line.lstrip().startswith("#")]
+
+
+def kept_by(tree: Tree, address: str) -> str:
+    """Return the driver that a device without one is kept for, mostly for a virtual machine; empty if it is for the host."""
+    override = tree.text(f"{DEVICES}/{address}/driver_override").strip()
+    if override not in ("", "(null)"):
+        return override if override != "nvidia" else ""
+    keepers = (
+        driver
+        for module, driver in BY_IDS.items()
+        if any(_names(tree, address, ids) for ids in option(tree, module, "ids").split(","))
+    )
+    return next(keepers, "")
+
+
+def _names(tree: Tree, address: str, ids: str) -> bool:
+    """Return whether `vendor:device[:subvendor[:subdevice[:class[:mask]]]]` names a device."""
+    try:
+        numbers = [int(number, 16) for number in ids.split(":")]
+    except ValueError:
+        return False
+    wanted = [*numbers, *[ANY, ANY, ANY, ANY, 0, 0][len(numbers) :]]
+    *device, group = (
+        int(tree.text(f"{DEVICES}/{address}/{name}").strip() or "0", 16)
+        for name in ("vendor", "device", "subsystem_vendor", "subsystem_device", "class")
+    )
+    same = all(number in (ANY, found) for number, found in zip(wanted, device))
+    return len(numbers) > 1 and same and (group ^ wanted[4]) & wanted[5] == 0

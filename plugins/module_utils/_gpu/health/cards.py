@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, pci_address
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.modprobe import kept_by
 
 Facts = dict[str, t.Any]
 
@@ -80,7 +81,7 @@ def add_without_driver(
     sees_all = processes.sees_all(tree)
     by_address = {card["pci_address"]: card for card in found.cards}
     for address in found.on_bus:
-        has_driver = pci.driver_of(tree, address) or pci.kept_by(tree, address)
+        has_driver = pci.driver_of(tree, address) or kept_by(tree, address)
         if has_driver or not (sees_all or address in remembered):
             continue
         if address not in by_address:

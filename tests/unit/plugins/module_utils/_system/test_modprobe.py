@@ -58,7 +58,7 @@ def write(tmp_path: Path) -> Write:
 def test_device_is_kept(tmp_path: Path, write: Write, files: dict[str, str], kept_by: str) -> None:
     for path, text in files.items():
         write(path, text)
-    assert pci.kept_by(Tree(str(tmp_path)), ADDRESS) == kept_by
+    assert modprobe.kept_by(Tree(str(tmp_path)), ADDRESS) == kept_by
 
 
 def test_the_last_option_counts(tmp_path: Path, write: Write) -> None:
