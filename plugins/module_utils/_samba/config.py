@@ -13,6 +13,8 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
+
 CONFIGURATION = "/etc/samba/smb.conf"
 # The sockets: smbd opens them when it starts (smb.conf(5), "interfaces").
 LISTEN = "/etc/samba/rigwright-listen.conf"
@@ -252,10 +254,16 @@ def read_sections(text: str) -> dict[str, Section]:
     return found
 
 
-def given_up(text: str, wanted: t.Collection[str], packaged: str = "") -> list[str]:
+def given_up(
+    text: str,
+    wanted: t.Collection[str],
+    packaged: str = "",
+    usershares: t.Mapping[str, str] | None = None,
+) -> list[str]:
     """Return the shares of an smb.conf, and the files that it includes, which another one with *wanted* shares does not have.
 
     :param packaged: Debian's smb.conf, whose own shares nobody has declared.
+    :param usershares: the files by which users share their own folders (``net usershare``, desktops), which any of them can write.
     """
     theirs, kept = _foreign_sections(packaged), {canonical(name) for name in wanted}
     found = [
@@ -264,7 +272,17 @@ def given_up(text: str, wanted: t.Collection[str], packaged: str = "") -> list[s
         if canonical(name) not in {"global", *kept} and lines != theirs.get(name)
     ]
     every = [line for lines in _foreign_sections(text).values() for line in lines]
+    if not any(re.match(r"usershare max shares\s*=\s*0$", line, re.IGNORECASE) for line in every):
+        names = [shown(_usershare(name, content)) for name, content in (usershares or {}).items()]
+        taken = {*kept, *map(canonical, found)}
+        found += [name for name in names if canonical(name) not in taken]
     return sorted(found) + [line for line in every if re.match(r"include\s*=", line, re.IGNORECASE)]
+
+
+def _usershare(name: str, text: str) -> str:
+    """Return the name of a user's share: older files have none, and are called like it."""
+    named = re.search(r"^sharename=(.+)$", text, re.MULTILINE)
+    return named[1].strip() if named else name
 
 
 def _foreign_sections(text: str) -> dict[str, list[str]]:

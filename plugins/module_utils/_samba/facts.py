@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import glob
 import ipaddress
@@ -14,6 +15,7 @@ import socket
 import stat
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION, LISTEN, Network
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
@@ -26,6 +28,7 @@ OTHERS = ("nmbd.service", "samba-ad-dc.service")
 # WS-Discovery, of Windows; multicast DNS, of Macs.
 DISCOVERY_PORT, MDNS_PORT = 3702, 5353
 _ESTABLISHED = "01"
+USERSHARES = "/var/lib/samba/usershares"
 # As many as the kernel follows (path_resolution(7)).
 _MOST_LINKS = 40
 
@@ -44,6 +47,14 @@ class Host(Tree):
         lines = mounts.fstab_lines(self.text("/etc/fstab"))
         declared = [line.target for line in lines if line.target.startswith("/")]
         return sorted({os.path.normpath(point) for point in (*mounted, *declared)})
+
+    def usershares(self) -> dict[str, str]:
+        """Return the files by which users share folders. They are the users': a link or a pipe among them is not read."""
+        found = {}
+        for name in self.names(USERSHARES):
+            with contextlib.suppress(OSError):
+                found[name] = read_file(self.at(f"{USERSHARES}/{name}")).decode("utf-8", "replace")
+        return found
 
     def vfs_modules(self, pattern: str) -> set[str]:
         return {os.path.basename(path)[:-3] for path in glob.glob(f"{self.at(pattern)}/*.so")}

@@ -163,7 +163,9 @@ class Planner:
             else self.host.text(config.CONFIGURATION)
         )
         names = [share["name"] for share in self.params["shares"]]
-        return config.given_up(text, names, self.host.text(PACKAGED)) if self.params["state"] == "present" else []
+        if self.params["state"] != "present":
+            return []
+        return config.given_up(text, names, self.host.text(PACKAGED), self.host.usershares())
 
     def _try(self, text: str) -> dict[str, t.Any]:
         """Return what testparm reports about the configuration."""

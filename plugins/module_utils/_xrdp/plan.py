@@ -234,7 +234,11 @@ def _bool(value: bool) -> str:
 
 def xrdp_ini(params: Params, facts: Facts) -> str:
     packaged = facts.packaged.get(XRDP_INI, "")
-    text = ini.merge(packaged, xrdp_settings(params), [*RELAYS, *relays(packaged)])
+    settings = xrdp_settings(params)
+    # For a port that Hyper-V alone reaches, and checks (0.10.5): xrdp claims abilities there that it does not have.
+    if "vmconnect" in ini.sections(packaged).get("globals", {}):
+        settings["Globals"]["vmconnect"] = "false"
+    text = ini.merge(packaged, settings, [*RELAYS, *relays(packaged)])
     return _introduced(ini.merge(text, params["ini_overrides"]))
 
 

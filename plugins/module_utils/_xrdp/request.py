@@ -36,6 +36,7 @@ OWN = {
             "port": "xrdp_port and xrdp_networks",
             "fork": "nothing: sessions need it",
             "use_vsock": "xrdp_port and xrdp_networks",
+            "vmconnect": "xrdp_port and xrdp_networks",
             "security_layer": "nothing: TLS is the only protection of a login",
             "ssl_protocols": "nothing: older ones are broken",
             "certificate": "xrdp_tls_cert",

@@ -26,4 +26,4 @@ def given_up(
     usershares: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return the shares of an existing smb.conf, and of the desktop, that are gone once the role's own is in place."""
-    return config.given_up(text, wanted, packaged)
+    return config.given_up(text, wanted, packaged, usershares)

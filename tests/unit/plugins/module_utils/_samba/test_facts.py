@@ -132,3 +132,12 @@ def test_foreign_link_is_found_anywhere_on_a_path(tmp_path: Path) -> None:
     assert host.foreign_link(f"{tmp_path}/real/../chain", other) == f"{tmp_path}/chain"
     assert host.foreign_link(f"{tmp_path}/loop", me) == ""
     assert host.foreign_link(f"{tmp_path}/nothing/link", other) == ""
+
+
+def test_shares_of_users_are_read_without_links_and_pipes(tree: host.Host, tmp_path: Path) -> None:
+    folder = tmp_path / host.USERSHARES.lstrip("/")
+    folder.mkdir(parents=True)
+    (folder / "scans").write_text("sharename=Scans\n")
+    (folder / "link").symlink_to(tmp_path / "etc/fstab")
+    os.mkfifo(folder / "pipe")
+    assert tree.usershares() == {"scans": "sharename=Scans\n"}

@@ -214,3 +214,5 @@ def test_shares_of_the_host_are_named_before_and_after(plan: Run, host: Host) ->
     store.save({"/etc/samba/smb.conf": Record(original)}, "a transaction")
     path.write_text("[data]\n")
     assert named().endswith("/etc/samba/smb.conf: media")
+    host.write("/var/lib/samba/usershares/scans", "path=/mnt/scans\nsharename=Scans\x1b[2J\n")
+    assert named().endswith("/etc/samba/smb.conf: Scans?[2J, media")
