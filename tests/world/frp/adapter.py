@@ -6,28 +6,7 @@ from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports, tunnels
 
-SERVER: dict[str, Any] = {
-    "token": "t" * 32,
-    "tls_subject_alt_names": ["gateway.example.org"],
-    "bind_address": "0.0.0.0",  # noqa: S104 - the default of the role
-    "bind_port": 7000,
-    "proxy_bind_address": "127.0.0.1",
-    "networks": ["0.0.0.0/0", "::/0"],
-    "allow_ports": [],
-    "dashboard_password": "",
-    "dashboard_user": "admin",
-    "dashboard_address": "127.0.0.1",
-    "dashboard_port": 7500,
-    "extra": {},
-}
-CLIENT: dict[str, Any] = {
-    "server_address": "gateway.example.org",
-    "token": "t" * 32,
-    "user": "tower",
-    "secret_key": "s" * 16,
-    "admin_port": 740,
-    "extra": {},
-}
+from tests.unit.support.frp import CLIENT, SERVER
 
 
 class Refused(Exception):

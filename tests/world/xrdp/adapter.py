@@ -6,30 +6,9 @@ from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import ini, plan, sessions
 
-PARAMS: dict[str, Any] = {
-    "state": "present",
-    "allow_disruption": False,
-    "port": 3389,
-    "networks": ["192.0.2.0/24"],
-    "tls_cert": "",
-    "tls_cert_content": "",
-    "clipboard_in": True,
-    "clipboard_out": True,
-    "drive_redirection": False,
-    "sound": False,
-    "max_login_retry": 4,
-    "allowed_group": "xrdp-users",
-    "max_sessions": 10,
-    "kill_disconnected": False,
-    "disconnected_timeout": 0,
-    "idle_timeout": 0,
-    "session_env": {},
-    "gnome_environment": {},
-    "desktop": "xfce",
-    "desktops": {"xfce": {"packages": [], "command": "startxfce4"}},
-    "ini_overrides": {},
-    "sesman_overrides": {},
-}
+from tests.unit.support.xrdp import REQUEST
+
+PARAMS: dict[str, Any] = {**REQUEST, "networks": ["192.0.2.0/24"], "desktop": "xfce"}
 DECISION = plan.Decision("xrdp", "xfce", False, "")
 
 

@@ -24,19 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-ME = (os.getuid(), os.getgid())
-
-
-def file(text: str, mode: int = 0o644) -> State:
-    return State("file", text.encode(), mode, *ME)
-
-
-def directory(mode: int = 0o755) -> State:
-    return State("directory", None, mode, *ME)
-
-
-OLD, NEW = file("old\n"), file("new\n")
-
+from tests.unit.support.config_files import NEW, OLD, directory, file
 
 # --- Carrying a plan out, on a real file system ---
 

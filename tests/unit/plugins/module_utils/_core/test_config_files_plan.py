@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import os
-
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
     MISSING,
@@ -13,18 +11,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     plan,
 )
 
-ME = (os.getuid(), os.getgid())
+from tests.unit.support.config_files import NEW, OLD, directory, file
 
-
-def file(text: str, mode: int = 0o644) -> State:
-    return State("file", text.encode(), mode, *ME)
-
-
-def directory(mode: int = 0o755) -> State:
-    return State("directory", None, mode, *ME)
-
-
-OLD, NEW = file("old\n"), file("new\n")
 LINK, DEVICE = State("link"), State("other")
 
 

@@ -9,27 +9,9 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import tunnels
 
+from tests.unit.support.frp import CLIENT, SERVER
+
 OFFERED = {"tower": ["ssh", "web"], "idle": []}
-SERVER: dict[str, Any] = {
-    "token": "t" * 32,
-    "tls_subject_alt_names": ["gateway.example.org"],
-    "bind_port": 7000,
-    "networks": ["0.0.0.0/0"],
-    "dashboard_password": "",
-    "dashboard_user": "admin",
-    "dashboard_port": 7500,
-    "extra": {},
-}
-CLIENT: dict[str, Any] = {
-    "server_address": "gateway.example.org",
-    "token": "t" * 32,
-    "user": "tower",
-    "secret_key": "s" * 16,
-    "admin_port": 574,
-    "services": [],
-    "visitors": [],
-    "extra": {},
-}
 SSHD = {"protocol": "tcp", "port": 22, "unit": "ssh.service", "process": "sshd"}
 
 

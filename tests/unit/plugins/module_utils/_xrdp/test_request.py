@@ -8,27 +8,12 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import OWN, problems, texts
 
+from tests.unit.support import xrdp
+
 REQUEST: dict[str, Any] = {
-    "port": 3389,
-    "networks": [],
-    "users": ["alice"],
-    "allowed_group": "xrdp-users",
-    "tls_cert": "",
-    "tls_key": "",
-    "tls_cert_content": "",
-    "tls_key_content": "",
-    "tls_names": ["ws.example.org", "192.0.2.1"],
-    "max_sessions": 10,
-    "max_login_retry": 4,
-    "kill_disconnected": False,
-    "disconnected_timeout": 0,
-    "idle_timeout": 0,
+    **xrdp.REQUEST,
     "session_env": {"LANG": "de_DE.UTF-8"},
     "ini_overrides": {"Globals": {"max_bpp": "24"}},
-    "fail2ban_bantime": "1h",
-    "fail2ban_findtime": "10m",
-    "fail2ban_maxretry": 5,
-    "fail2ban_ignoreip": [],
     "sesman_overrides": {"Xorg": {"param": ["Xorg", "-nolisten"]}},
 }
 
