@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings of modprobe (modprobe.d(5)) and of the kernel's parameters, and the devices that these keep from the host."""
+"""Settings of modprobe.d(5) and parameters of the kernel, and devices that they keep from the host."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DEVICES
 
-# The first directory with a file of a name has it (modprobe.d(5), kmod 34).
-DIRECTORIES = (
-    "/etc/modprobe.d",
-    "/run/modprobe.d",
-    "/usr/local/lib/modprobe.d",
-    "/usr/lib/modprobe.d",
-    "/lib/modprobe.d",
-)
 COMMAND_LINE = "/proc/cmdline"
-# Those that take devices by their ids: their modules, and what they are called on the bus. FFFFFFFF stands for any number
-# (kernel: drivers/vfio/pci/vfio_pci.c, drivers/pci/pci-stub.c).
+# Drivers that take devices by their ids, by module (kernel: drivers/vfio/pci/vfio_pci.c, drivers/pci/pci-stub.c).
 BY_IDS = {"vfio_pci": "vfio-pci", "pci_stub": "pci-stub"}
 ANY = 0xFFFFFFFF
 
@@ -36,12 +28,7 @@ class Setting(t.NamedTuple):
 
 def settings(tree: Tree) -> list[Setting]:
     """Return the lines of modprobe.d, in the order in which modprobe reads them."""
-    files: dict[str, str] = {}
-    for directory in DIRECTORIES:
-        for name in tree.names(directory):
-            if name.endswith(".conf"):
-                files.setdefault(name, f"{directory}/{name}")
-    return [Setting(line, path) for _name, path in sorted(files.items()) for line in _lines(tree.text(path))]
+    return [Setting(line, path) for path in by_name(tree, MODPROBE, ".conf") for line in _lines(tree.text(path))]
 
 
 def parameters(tree: Tree) -> list[Setting]:
@@ -51,20 +38,11 @@ def parameters(tree: Tree) -> list[Setting]:
 
 def option(tree: Tree, module: str, name: str) -> str:
     """Return the value of a module's option. The last one counts, and the kernel's parameters come last."""
-    value = ""
-    for line in settings(tree):
-        fields = line.setting.split()
-        if fields[:1] == ["options"] and _same(fields[1:2], module):
-            value = next((word.partition("=")[2] for word in fields[2:] if word.startswith(f"{name}=")), value)
-    for word in parameters(tree):
-        key, _sign, given = word.setting.partition("=")
-        owner, _dot, key = key.partition(".")
-        value = given if key == name and _same([owner], module) else value
-    return value.strip("\"'")
-
-
-def _same(names: t.Sequence[str], module: str) -> bool:
-    return [name.replace("-", "_") for name in names] == [module]
+    lines = [setting.setting.split() for setting in settings(tree)]
+    given = [f"{line[1]}.{word}" for line in lines if line[:1] == ["options"] for word in line[2:]]
+    pairs = [word.partition("=") for word in [*given, *tree.text(COMMAND_LINE).split()]]
+    values = [value for key, _sign, value in pairs if key.replace("-", "_") == f"{module}.{name}"]
+    return values[-1].strip("\"'") if values else ""
 
 
 def _lines(text: str) -> list[str]:
@@ -77,12 +55,10 @@ def kept_by(tree: Tree, address: str) -> str:
     override = tree.text(f"{DEVICES}/{address}/driver_override").strip()
     if override not in ("", "(null)"):
         return override if override != "nvidia" else ""
-    keepers = (
-        driver
-        for module, driver in BY_IDS.items()
-        if any(_names(tree, address, ids) for ids in option(tree, module, "ids").split(","))
-    )
-    return next(keepers, "")
+    for module, driver in BY_IDS.items():
+        if any(_names(tree, address, ids) for ids in option(tree, module, "ids").split(",")):
+            return driver
+    return ""
 
 
 def _names(tree: Tree, address: str, ids: str) -> bool:
