@@ -68,7 +68,7 @@ GROUPS = {
         _nvidia/apt_transaction.py:preferences_parts _nvidia/cuda_environment.py:_read_lines _nvidia/cuda_plan.py:released_files
         _nvidia/facts.py:_library_directories _nvidia/facts.py:_dkms_certificate _nvidia/gpus.py:_pci_names _nvidia/grub.py:read_menu
         _nvidia/grub.py:default_of _nvidia/kept_packages.py:listed_files _nvidia/kept_packages.py:_drop_missing_conffiles
-        _nvidia/kernels.py:_module_path _nvidia/module_loading.py:_lines _nvidia/package_facts.py:read_system
+        _nvidia/kernels.py:_module_path _system/modprobe.py:_lines _nvidia/package_facts.py:read_system
         _nvidia/package_facts.py:_blocks _nvidia/package_facts.py:parse_sources _nvidia/package_facts.py:read_pins
         _storage/apply.py:apply _storage/facts.py:kernel_options _storage/fstab.py:split _system/drop_ins.py:_joined
         _system/drop_ins.py:_of_environment _system/drop_ins.py:_of_apt _system/drop_ins.py:_of_yaml _system/mounts.py:fstab_lines
