@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import facts, findings, ssh_ports, table
 
@@ -18,6 +19,7 @@ class Module:
     """A host with these answers of nft and ip; all else is absent or inactive."""
 
     check_mode = False
+    run_client = Host.run_client
 
     def __init__(self, ruleset: list[dict[str, Any]], links: list[dict[str, Any]], active: list[str]) -> None:
         self.ruleset, self.links, self.active = ruleset, links, active
