@@ -231,15 +231,16 @@ def check_stacks(manifest: Facts, target: Target, request: Request, names: list[
                 f"lacks what holds {point}, which is in {outer}, and that is not made: what is below it is left out",
                 f"add the partition of {point} to bare_metal_empty, and restore it by restore_files when the machine runs",
             )
+    filled = set(names) - set(request.empty)
     for group, facts in manifest["volume_groups"].items():
         members = layout.devices_of(manifest, group)
-        if not members & set(names):
+        if not members & filled:
             continue
-        if not members <= set(names):
+        if not members <= filled:
             result.refuse(
                 "disks",
                 f"has no place for all of the volume group {group}",
-                f"name disks for {', '.join(sorted(members))}",
+                f"name disks for {', '.join(sorted(members))}, or add those that are made to bare_metal_empty",
             )
         others = [path for path in target.groups.get(group, ()) if target.find(path) not in written]
         if others:
@@ -248,13 +249,18 @@ def check_stacks(manifest: Facts, target: Target, request: Request, names: list[
                 f"would make the volume group {group}, and {', '.join(others)} of this machine has one of that name",
                 "take that disk out, or rename its group: vgrename",
             )
-        odd = [v["name"] for v in facts["volumes"] if v["type"] not in LINEAR and not v["origin"]]
+        odd = odd_volumes(facts)
         if odd:
             result.refuse(
-                "manifest",
-                f"has volumes of {group} that are neither linear nor striped ({', '.join(odd)})",
-                "thin pools, caches and RAID of LVM are made by hand: restore this disk so",
+                "empty",
+                f"lacks {', '.join(sorted(members))}, with volumes of {group} that are neither linear nor striped ({', '.join(odd)})",
+                "add these devices to bare_metal_empty: thin pools, caches and RAID of LVM are made by hand",
             )
+
+
+def odd_volumes(group: Facts) -> list[str]:
+    """Return the volumes of a group that are not made again."""
+    return sorted({v["name"] for v in group["volumes"] if v["type"] not in LINEAR and not v["origin"]})
 
 
 def check_whole(manifest: Facts, disk: str, here: Facts, request: Request, result: Plan) -> None:

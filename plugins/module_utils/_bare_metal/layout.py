@@ -20,8 +20,10 @@ Facts = dict[str, t.Any]
 
 MIB = 1 << 20
 GIB = 1 << 30
-# Before the first partition; at the end GPT has its second table.
-HEAD, TAIL = MIB, MIB
+# Before the first partition.
+HEAD = MIB
+# The entries of the second table of GPT, at the end of the disk. A sector with its head follows.
+_GPT_ENTRIES = 128 * 128
 LVM_HEAD = MIB
 EXTENDED = ("5", "f", "85")
 DATA = ("ext2", "ext3", "ext4", "xfs", "btrfs")
@@ -112,6 +114,16 @@ def devices_on(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str]
     return found
 
 
+def devices_under(manifest: Facts, point: str) -> set[str]:
+    """Return the device that is mounted at a point, and all devices that it is on."""
+    found = {name for name in manifest["devices"] if point in mount_points(manifest, [name])}
+    new = found
+    while new:
+        new = {parent for name in new for parent in manifest["devices"][name]["parents"]} - found
+        found |= new
+    return found
+
+
 def unmade_mounts(manifest: Facts, names: t.Sequence[str]) -> list[str]:
     """Return mount points whose file systems are not made: what the backup has below them would land on the file system above."""
     here = set(mount_points(manifest, names))
@@ -149,15 +161,18 @@ def volume_shares(manifest: Facts, group: str, data: t.Mapping[str, int]) -> lis
     """Return the volumes of a group, in extents."""
     facts = manifest["volume_groups"][group]
     extent = facts["extent_size"]
-    return [
-        Share(
-            volume["name"],
-            -(-volume["size"] // extent),
-            -(-least(manifest, volume_device(group, volume["name"]), data) // extent),
-        )
-        for volume in facts["volumes"]
-        if not volume["origin"] and volume_device(group, volume["name"]) in manifest["devices"]
-    ]
+    # A manifest of an earlier version has a volume once for each of its segments.
+    return list(
+        {
+            volume["name"]: Share(
+                volume["name"],
+                -(-volume["size"] // extent),
+                -(-least(manifest, volume_device(group, volume["name"]), data) // extent),
+            )
+            for volume in facts["volumes"]
+            if not volume["origin"] and volume_device(group, volume["name"]) in manifest["devices"]
+        }.values()
+    )
 
 
 def divide(shares: t.Sequence[Share], room: int, unit: str) -> dict[str, int]:
@@ -199,7 +214,7 @@ def lay_out(
         shares.append(Share(row["name"], max(1, old // MIB), min(max(1, old // MIB), max(1, -(-needed // MIB)))))
     logical = [row for row in plain if is_logical(table, row)]
     # Each logical partition has a table of its own before it.
-    room = (size - HEAD - TAIL) // MIB - len(logical)
+    room = (size - HEAD - tail(table, sector)) // MIB - len(logical)
     if table["type"] == "dos":
         room = min(room, _DOS_SECTORS * sector // MIB - 2 - len(logical))
     sizes = divide(shares, room, "MiB")
@@ -207,6 +222,11 @@ def lay_out(
     if growing in sizes:
         sizes[growing] += room - sum(sizes.values())
     return _place(table, rows, {name: mib * MIB for name, mib in sizes.items()})
+
+
+def tail(table: Facts, sector: int) -> int:
+    """Return what has to stay free at the end of a disk. A MiB there would be one too few for a disk that was full."""
+    return _GPT_ENTRIES + sector if table["type"] == "gpt" else 0
 
 
 def default_grow(manifest: Facts, names: t.Sequence[str]) -> str:

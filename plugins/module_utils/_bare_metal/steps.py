@@ -103,8 +103,9 @@ class Build:
         if kind == storage.PV:
             group = layout.group_on(self.manifest, name)
             members = [member for member in self.nodes if layout.group_on(self.manifest, member) == group]
-            # The group is made with the last of its devices.
-            return self._group(group, members, data) if name == members[-1] and group else []
+            # The group is made with the last of its devices: an encrypted one is there later than a partition.
+            whole = bool(group) and layout.devices_of(self.manifest, group) <= set(members)
+            return self._group(group, members, data) if whole and name == members[-1] else []
         self.run(*format_command(device, node, self.sector), writes=[node])
         self._subvolumes(name)
         return []

@@ -166,18 +166,26 @@ def volume_groups(pvs: str, vgs: str, lvs: str, backups: t.Mapping[str, str]) ->
         for name, group in groups.items():
             if row.get("vg_name") == name or row["pv_uuid"] in group["backup"]:
                 group["devices"].append({"path": row["pv_name"], "uuid": row["pv_uuid"], "size": int(row["pv_size"])})
+    # A volume that has grown has several segments, and lvs prints a row for each.
+    volumes: dict[tuple[str, str], Facts] = {}
     for row in parse_report(lvs, "lv"):
         if row["vg_name"] in groups and not row["lv_name"].startswith("["):
-            groups[row["vg_name"]]["volumes"].append(
+            volume = volumes.setdefault(
+                (row["vg_name"], row["lv_name"]),
                 {
                     "name": row["lv_name"],
                     "size": int(row["lv_size"]),
                     "type": row["segtype"],
-                    "stripes": int(row.get("stripes") or 1),
+                    "stripes": 1,
                     "origin": row.get("origin", ""),
                     "pool": row.get("pool_lv", ""),
-                }
+                },
             )
+            if row["segtype"] != "linear":
+                volume["type"] = row["segtype"]
+            volume["stripes"] = max(volume["stripes"], int(row.get("stripes") or 1))
+    for (name, _volume), volume in volumes.items():
+        groups[name]["volumes"].append(volume)
     for group in groups.values():
         group["devices"].sort(key=lambda device: device["path"])
         group["volumes"].sort(key=lambda volume: volume["name"])

@@ -99,3 +99,53 @@ def test_a_volume_group_with_the_same_name_is_refused() -> None:
     assert plan_of(on_lvm(), here, disks, groups={"other": ["/dev/vdb"]}).refusals == []
     # What is on the disk itself is gone by then.
     assert plan_of(on_lvm(), here, disks, groups={"vg": ["/dev/vda"]}).refusals == []
+
+
+def over_two_disks() -> dict[str, Any]:
+    """Return a machine whose root is a volume on a partition of sda and on all of sdb."""
+    manifest = on_lvm()
+    manifest["devices"]["sdb"] = device("disk", "/dev/sdb", 4 * GIB, content="LVM2_member", uuid="pv-2")
+    manifest["disks"]["sdb"] = {"by_id": [], "table": {}}
+    manifest["volume_groups"]["vg"]["devices"].append({"path": "/dev/sdb"})
+    manifest["devices"]["vg-root"]["parents"] = ["sda1", "sdb"]
+    return manifest
+
+
+BOTH = {"sda": "/dev/disk/by-id/vda", "sdb": "/dev/disk/by-id/vdb"}
+
+
+def test_grub_goes_to_a_disk_of_a_volume_on_two() -> None:
+    plan = plan_of(over_two_disks(), blank(vda=9 * GIB, vdb=4 * GIB), BOTH)
+    grub = [step["command"] for step in plan.phases["system"] if "grub-install" in step.get("command", ())]
+    assert [command[-1] for command in grub] == ["/dev/vda"]
+
+
+def test_a_group_is_made_once_all_its_devices_are_open() -> None:
+    manifest = over_two_disks()
+    manifest["devices"]["sdb"]["content"]["type"] = "crypto_LUKS"
+    manifest["devices"]["sdb_crypt"] = device(
+        "crypt", "/dev/mapper/sdb_crypt", 4 * GIB - 16 * MIB, "sdb", "LVM2_member"
+    )
+    manifest["volume_groups"]["vg"]["devices"][1]["path"] = "/dev/mapper/sdb_crypt"
+    manifest["devices"]["vg-root"]["parents"] = ["sda1", "sdb_crypt"]
+    plan = plan_of(manifest, blank(vda=9 * GIB, vdb=4 * GIB), BOTH, passphrase=True)
+    created = [step["command"] for step in plan.phases["disks"] if step.get("command", [""])[0] == "vgcreate"]
+    assert [command[-2:] for command in created] == [["/dev/vda1", "/dev/mapper/sdb_crypt"]]
+
+
+def test_a_group_of_thin_pools_is_left_empty_on_request() -> None:
+    manifest = copy.deepcopy(ROOT)
+    manifest["devices"]["sdb"] = device("disk", "/dev/sdb", 4 * GIB, content="LVM2_member", uuid="pv-2")
+    manifest["disks"]["sdb"] = {"by_id": [], "table": {}}
+    facts = {"size": GIB, "origin": "", "stripes": 1, "pool": ""}
+    manifest["volume_groups"]["vms"] = {
+        "extent_size": 4 * MIB,
+        "devices": [{"path": "/dev/sdb"}],
+        "volumes": [{**facts, "name": "pool", "type": "thin-pool"}, {**facts, "name": "vm", "type": "thin"}],
+    }
+    here = blank(vda=8 * GIB, vdb=4 * GIB)
+    assert refusal(plan_of(manifest, here, BOTH)) == (
+        "bare_metal_empty lacks sdb, with volumes of vms that are neither linear nor striped (pool, vm)"
+    )
+    plan = plan_of(manifest, here, BOTH, empty=("sdb",))
+    assert plan.refusals == [] and "/dev/vdb: 4.0 GiB left empty" in plan.summary

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.support.manifest.manifests import GIB, MIB, recorded, simple
+from tests.unit.support.manifest.rebuilds import on_lvm
 
 KINDS = ("ext4", "xfs", "btrfs", "vfat", "swap", "none")
 
@@ -55,7 +56,7 @@ def test_partitions_fit_are_aligned_and_do_not_overlap(
             used = [mount["used"] for mount in layout.mounts_of(manifest, partition.row["name"])]
             # Down to whole MiB, which the least of a place for data has in it.
             assert partition.size >= min([partition.row["size"] * 512 // MIB * MIB, *used])
-    assert end <= size - layout.TAIL
+    assert end <= size - layout.tail(table, sector)
 
 
 def sizes(manifest: dict[str, Any], size: int, disk: str = "sda", **more: Any) -> dict[int, int]:
@@ -173,3 +174,23 @@ def test_sectors_of_4096_bytes_are_counted_as_such() -> None:
     manifest = simple(("ext4 /", 4000, 10))
     text = layout.script(manifest["disks"]["sda"]["table"], layout.lay_out(manifest, "sda", 4002 * MIB, 4096, {}), 4096)
     assert "first-lba: 256" in text and "p1 : start=256, size=1024000," in text
+
+
+@pytest.mark.parametrize("sector", [512, 4096])
+def test_a_full_disk_fits_on_one_of_the_same_size(sector: int) -> None:
+    # 4 TB, whose last partition ends with the last MiB, or with the last sector that GPT leaves.
+    size = 4000787030016
+    for partition in (size // MIB * MIB - MIB, size - MIB - 128 * 128 - sector):
+        manifest = simple(("swap", partition // MIB, 0), size=size)
+        manifest["devices"]["sda1"]["size"] = partition
+        manifest["disks"]["sda"]["table"]["partitions"][0]["size"] = partition // 512
+        (part,) = layout.lay_out(manifest, "sda", size, sector, {})
+        assert part.size == partition // MIB * MIB
+
+
+def test_a_volume_of_several_segments_counts_once() -> None:
+    manifest = on_lvm()
+    group = manifest["volume_groups"]["vg"]
+    once = layout.volume_shares(manifest, "vg", {})
+    group["volumes"].append(group["volumes"][0])
+    assert layout.volume_shares(manifest, "vg", {}) == once and len(once) == 2

@@ -169,3 +169,16 @@ def test_files_and_partitions_that_are_swapped_to() -> None:
         {"path": "/dev/sda5", "type": "partition", "size": 512 * MIB, "priority": 5},
         {"path": "/swapfile", "type": "file", "size": 64 * MIB, "priority": -3},
     ]
+
+
+def test_a_volume_that_has_grown_is_there_once() -> None:
+    # lvs of 2.03.16, after lvextend of a volume with another one behind it.
+    row = {"vg_name": "vg0", "lv_size": "314572800", "segtype": "linear", "stripes": "1", "origin": "", "pool_lv": ""}
+    rows = [{**row, "lv_name": name, "segtype": kind} for name, kind in (("root", "linear"), ("root", "linear"))]
+    rows += [{**row, "lv_name": "mixed"}, {**row, "lv_name": "mixed", "segtype": "raid1"}, {**row, "lv_name": "mixed"}]
+    lvs = json.dumps({"report": [{"lv": rows}]})
+    found = storage.volume_groups(fixture("pvs.json"), fixture("vgs.json"), lvs, {"vg0": fixture("vg0.cfg")})
+    assert [(volume["name"], volume["type"]) for volume in found["vg0"]["volumes"]] == [
+        ("mixed", "raid1"),
+        ("root", "linear"),
+    ]
