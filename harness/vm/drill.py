@@ -33,7 +33,7 @@ DRILLS = {
     for drill in (
         Drill("debian12", "bios", "dos", ((3072, 4096),), ("/",)),
         Drill("debian12", "uefi", "gpt", ((4096, 3072),), ("/", "/boot/efi")),
-        Drill("debian13", "bios", "two_disks", ((3072, 4096), (1024, 768)), ("/", "/data")),
+        Drill("debian13", "bios", "two_disks", ((3072, 4096), (1024, 768)), ("/", "/srv/www")),
         Drill("debian13", "uefi", "lvm", ((5120, 4096),), ("/", "/boot", "/boot/efi", "/home")),
     )
 }

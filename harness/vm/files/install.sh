@@ -30,7 +30,9 @@ case $layout in
     udevadm settle
     esp=${first}1 start=${first}2
     pvcreate -q "${first}3" && vgcreate -q lab-vg "${first}3"
-    lvcreate -q -y -L 3G -n root lab-vg && lvcreate -q -y -L 640M -n home lab-vg && lvcreate -q -y -L 256M -n swap_1 lab-vg
+    lvcreate -q -y -L 2560M -n root lab-vg && lvcreate -q -y -L 640M -n home lab-vg && lvcreate -q -y -L 256M -n swap_1 lab-vg
+    # A volume that has grown has two segments.
+    lvextend -q -L 3G lab-vg/root
     system=/dev/lab-vg/root home=/dev/lab-vg/home swap=/dev/lab-vg/swap_1
     ;;
 esac
@@ -60,7 +62,10 @@ if [ -n "${data-}" ]; then
   mkfs.ext4 -q -L data "$data"
   mkdir -p "$root/data" && mount "$data" "$root/data"
   echo "LABEL=data /data ext4 defaults 0 2" >>/fstab
-  dd if=/dev/urandom of="$root/data/set" bs=1M count=100 status=none
+  # The backup has the files by the second name only.
+  echo "/data/www /srv/www none bind 0 0" >>/fstab
+  mkdir -p "$root/data/www" "$root/srv/www"
+  dd if=/dev/urandom of="$root/data/www/set" bs=1M count=100 status=none
 fi
 mkswap "$swap" >/dev/null
 echo "UUID=$(blkid -s UUID -o value "$swap") none swap sw 0 0" >>/fstab

@@ -186,8 +186,9 @@ class Live:
         # On btrfs a swap file is neither copied on write nor compressed.
         with open(path, "wb") as file:
             os.fchmod(file.fileno(), 0o600)
-        self.run(["chattr", "+C", path], must_work=False)
-        self.run(["fallocate", "--length", str(step["size"]), path])
+            self.run(["chattr", "+C", path], must_work=False)
+            # Where the file system cannot do so at once, as ext3, the C library writes the blocks.
+            os.posix_fallocate(file.fileno(), 0, step["size"])
         self.run(["mkswap", path])
 
     def do_edit(self, step: Facts) -> None:

@@ -92,6 +92,14 @@ def _check_boot(manifest: Facts, mode: str, result: Plan) -> None:
             f"names {loader or 'no boot loader'}, and only {LOADERS.get(mode, 'grub')} is set up for {mode.upper()}",
             "install that package on the machine before the backup, or restore its files and make it boot by hand",
         )
+    elif mode == boot.UEFI and not any(
+        row["target"] in boot.ESP and row["type"] == "vfat" for row in manifest["mounts"]
+    ):
+        result.refuse(
+            "manifest",
+            f"names no EFI partition that was mounted at {', '.join(boot.ESP)}, and grub is installed there",
+            "mount it on the machine before the backup; or add the mount to a copy, for bare_metal_manifest",
+        )
     if packages and not any(maker in packages for maker in INITRAMFS):
         result.refuse(
             "manifest",

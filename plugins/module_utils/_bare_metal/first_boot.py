@@ -29,6 +29,10 @@ DIRECTORY = "/var/lib/rigwright"
 PLACE = f"{DIRECTORY}/first_boot"
 EXPECTED, FOUND = f"{DIRECTORY}/first_boot_expected.json", f"{DIRECTORY}/first_boot.json"
 NETWORK_S = 90
+# The kernel links an interface to those below it by this prefix and their names.
+_LOWER = "lower_"
+# The places of the settings of the network, by what reads them.
+SETTINGS = ("/etc/netplan", "/etc/network/interfaces", "/etc/NetworkManager/system-connections", "/etc/systemd/network")
 UNIT_TEXT = f"""\
 [Unit]
 Description=Check that this machine is what it was before it was built again
@@ -66,7 +70,7 @@ def judge(expected: Facts, found: Facts) -> list[str]:
     if expected.get("network") and not found["network"]:
         problems.append(
             f"no network card has an address, and {', '.join(expected['network'])} had: `ip -br address` has the names of today, "
-            "and /etc/netplan, /etc/network/interfaces or /etc/systemd/network those that are set up"
+            f"and {', '.join(SETTINGS)} those that are set up"
         )
     return problems + [f"the unit {unit} has failed: systemctl status {unit}" for unit in found["failed_units"]]
 
@@ -82,24 +86,34 @@ def read_machine(tree: Tree) -> Facts:
         "host_keys": [document.fingerprint_of_host_key(tree.text(f"/etc/ssh/{name}")) for name in keys],
         "swap": len(tree.text("/proc/swaps").splitlines()) > 1,
         "driver": tree.exists("/proc/driver/nvidia/version"),
-        "network": addresses(programs.run(["ip", "-j", "address"]).stdout),
+        "network": addresses(tree),
         "failed_units": [line.split()[0] for line in failed.splitlines() if line.split()],
     }
 
 
-def addresses(text: str) -> list[str]:
-    """Return the interfaces that have an address for others to reach, from ``ip -j address``."""
+def addresses(tree: Tree) -> list[str]:
+    """Return the interfaces that have an address for others to reach. Bridges of containers and tunnels reach nobody by themselves."""
+    text = programs.run(["ip", "-j", "address"]).stdout
     return [
         interface["ifname"]
         for interface in (json.loads(text) if text.strip() else [])
         if any(address.get("scope") == "global" for address in interface.get("addr_info", ()))
+        and has_card(tree, interface["ifname"])
     ]
 
 
-def wait_for_network() -> None:
+def has_card(tree: Tree, name: str) -> bool:
+    """Return whether an interface is a network card, or a bridge, a bond or a VLAN on one."""
+    place = f"/sys/class/net/{name}"
+    return tree.exists(f"{place}/device") or any(
+        has_card(tree, entry[len(_LOWER) :]) for entry in tree.names(place) if entry.startswith(_LOWER)
+    )
+
+
+def wait_for_network(tree: Tree) -> None:
     """Wait for an address: a server of DHCP may take its time."""
     deadline = time.monotonic() + NETWORK_S
-    while time.monotonic() < deadline and not addresses(programs.run(["ip", "-j", "address"]).stdout):
+    while time.monotonic() < deadline and not addresses(tree):
         time.sleep(1)
 
 
@@ -107,7 +121,7 @@ def main(root: str = "/") -> int:
     tree = Tree(root)
     expected = json.loads(tree.text(EXPECTED))
     if expected.get("network"):
-        wait_for_network()
+        wait_for_network(tree)
     problems = judge(expected, read_machine(tree))
     replace_file(tree.at(FOUND), json.dumps({"passed": not problems, "faults": problems}, indent=1))
     sys.stdout.write("".join(f"{line}\n" for line in problems or ["this machine is what it was"]))

@@ -109,9 +109,21 @@ def devices_on(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str]
         new = [
             name
             for name, device in manifest["devices"].items()
-            if name not in found and device["parents"] and set(device["parents"]) <= set(found) - set(empty)
+            if name not in found
+            and device["parents"]
+            and set(device["parents"]) <= set(found) - set(empty)
+            and not _opened_by_hand(manifest, device)
         ]
     return found
+
+
+def _opened_by_hand(manifest: Facts, device: Facts) -> bool:
+    """Return whether a device is the content of an encrypted one without a header (VeraCrypt): it is not made again.
+
+    Swap with a random key is, by each boot.
+    """
+    headless = any(not manifest["devices"][parent]["content"]["type"] for parent in device["parents"])
+    return device["kind"] == "crypt" and headless and device["content"]["type"] != storage.SWAP
 
 
 def devices_under(manifest: Facts, point: str) -> set[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout, steps
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, first_boot, layout, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.checks import (
     check_request,
     check_stacks,
@@ -100,8 +100,9 @@ def _absent(manifest: Facts, target: Target, names: t.Sequence[str]) -> list[str
 def _boot_disk(manifest: Facts, target: Target, request: Request) -> tuple[str, str]:
     """Return the path, and a name that survives reboots, of the disk that a BIOS boots: that of /boot, or of /."""
     for point in ("/boot", "/"):
+        under = layout.devices_under(manifest, point)
         for disk, path in request.disks.items():
-            if point in layout.mount_points(manifest, layout.devices_on(manifest, [disk])):
+            if disk in under:
                 name = target.find(path)
                 return target.devices[name]["path"], next(
                     iter(target.paths.get(name, ())), target.devices[name]["path"]
@@ -114,7 +115,7 @@ def _network(manifest: Facts, target: Target) -> list[str]:
     here = ", ".join(f"{name} ({address})" for name, address in sorted(target.cards.items())) or "none"
     return [
         f"the network card {card['name']} ({', '.join([card['mac'], *card['addresses']])}) is not in this machine, which has {here}: "
-        f"before the reboot, adapt {steps.ROOT}/etc/netplan, {steps.ROOT}/etc/network/interfaces or {steps.ROOT}/etc/systemd/network"
+        f"before the reboot, adapt what names it of {', '.join(f'{steps.ROOT}{path}' for path in first_boot.SETTINGS)}"
         for card in manifest.get("network", ())
         if target.cards.get(card["name"], "").lower() != card["mac"].lower() or not card["mac"]
     ]
@@ -140,6 +141,15 @@ def _notes(manifest: Facts, names: t.Sequence[str]) -> list[str]:
         )
     if any(manifest["devices"][name]["content"]["type"] == storage.LUKS for name in names):
         notes.append("LUKS: the header is new; a TPM or key file that unlocked the old one has to be enrolled again")
+    if "cloud-init" in manifest.get("packages", {}).get("versions", {}):
+        notes.append(
+            "cloud-init may take this for a new instance, which gets new host keys and network settings: "
+            f"before the reboot, touch {steps.ROOT}/etc/cloud/cloud-init.disabled"
+        )
+    if "resume_offset=" in manifest["boot"].get("command_line", ""):
+        notes.append(
+            "the swap file is in another place of its disk: set resume_offset= of the kernel's command line again, to hibernate"
+        )
     for group, facts in manifest["volume_groups"].items():
         for volume in facts["volumes"] if layout.devices_of(manifest, group) & set(names) else ():
             if volume["origin"]:

@@ -15,7 +15,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit, Partition
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.boot import ESP
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import fstab_lines, is_within
 
 Facts = dict[str, t.Any]
 
@@ -26,7 +27,9 @@ SETTLE = ["udevadm", "settle", "--timeout=60"]
 EMPTY_DIRECTORIES = {
     "/proc": "0555", "/sys": "0555", "/dev": "0755", "/run": "0755", "/tmp": "1777", "/var/tmp": "1777", "/mnt": "0755", "/media": "0755",  # noqa: S108
 }  # fmt: skip
-ESP = ("/boot/efi", "/efi", "/boot")
+# What desktops mount when a user opens it, and what fstab mounts on demand.
+OF_DESKTOPS = ("/media", "/run/media")
+ON_DEMAND = {"noauto", "x-systemd.automount"}
 GRUB = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
 EXT = ("ext2", "ext3", "ext4")
 
@@ -106,7 +109,7 @@ class Build:
             # The group is made with the last of its devices: an encrypted one is there later than a partition.
             whole = bool(group) and layout.devices_of(self.manifest, group) <= set(members)
             return self._group(group, members, data) if whole and name == members[-1] else []
-        self.run(*format_command(device, node, self.sector), writes=[node])
+        self.run(*format_command(device, node, self.sector, size), writes=[node])
         self._subvolumes(name)
         return []
 
@@ -115,9 +118,12 @@ class Build:
         node, size = self.nodes[name]
         content = self.manifest["devices"][name]["content"]
         label = ["--label", content["label"]] if content["label"] else []
+        # grub opens what has the kernels, and computes no Argon2, which is the default of LUKS2.
+        of_grub = layout.devices_under(self.manifest, "/boot") or layout.devices_under(self.manifest, "/")
         self.run(
             *("cryptsetup", "luksFormat", "--batch-mode", "--type", f"luks{content['version'] or 2}"),
-            *("--uuid", content["uuid"], *label, "--key-file=-", node),
+            *("--uuid", content["uuid"], *label, *(["--pbkdf", "pbkdf2"] if name in of_grub else [])),
+            *("--key-file=-", node),
             writes=[node],
             secret=True,
         )
@@ -172,9 +178,44 @@ class Build:
             found, key=lambda pair: (pair[0]["target"].rstrip("/").count("/"), pair[0]["target"])
         ):
             place = self.at(mount["target"])
-            subvolume = ["-o", f"subvol={mount['root']}"] if mount["type"] == "btrfs" and mount["root"] != "/" else []
+            options = self._compression(mount) if mount["type"] == "btrfs" else []
+            options += [f"subvol={mount['root']}"] if mount["type"] == "btrfs" and mount["root"] != "/" else []
             self.add("directory", path=place, mode="0755")
-            self.run("mount", *subvolume, node, place, writes=[node])
+            self.run("mount", *(["-o", ",".join(options)] if options else []), node, place, writes=[node])
+        self._bind()
+
+    def _compression(self, mount: Facts) -> list[str]:
+        """Return how a btrfs compresses: otherwise its files would need more than they did."""
+        lines = fstab_lines(self.manifest.get("files", {}).get("fstab", ""))
+        options = [option for line in lines if line.target == mount["target"] for option in line.options]
+        return [option for option in options if option.startswith("compress")]
+
+    def _bind(self) -> None:
+        """Mount again what shows a directory of a file system elsewhere: its files would land on the file system around that."""
+        found = [
+            (mount, own)
+            for name in self.nodes
+            for own in [self._mounts(name)]
+            for mount in layout.mounts_of(self.manifest, name)
+            if mount not in own
+        ]
+        for mount, own in sorted(found, key=lambda pair: (pair[0]["target"].count("/"), pair[0]["target"])):
+            source, place = self._shown(mount, own), self.at(mount["target"])
+            if source not in ("", place):
+                self.add("directory", path=source, mode="")
+                self.add("directory", path=place, mode="")
+                self.run("mount", "--bind", source, place)
+
+    def _shown(self, mount: Facts, own: t.Sequence[Facts]) -> str:
+        """Return the directory that a mount shows, by one of its file system's own mounts; empty if none leads there."""
+        around = [base for base in own if is_within(mount["root"], base["root"])]
+        if not around:
+            return ""
+        base = max(around, key=lambda base: len(base["root"]))
+        path = base["target"].rstrip("/") + mount["root"][len(base["root"].rstrip("/")) :].rstrip("/") or "/"
+        others = {row["target"] for row in self.manifest["mounts"]} - {base["target"], mount["target"]}
+        hidden = any(is_within(path, other) and is_within(other, base["target"]) for other in others)
+        return "" if hidden else self.at(path)
 
     def _mounts(self, name: str) -> list[Facts]:
         """Return where a device is mounted. A directory of it that is mounted as well is visible through that, and is no subvolume."""
@@ -278,25 +319,22 @@ class Build:
         self.run("chroot", ROOT, *command, **more)
 
 
-def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
+def format_command(device: Facts, node: str, sector: int = 512, size: int = 0) -> list[str]:
     """Return the command that makes a file system with the old UUID, label and features, which its kernel and grub know.
 
     :param sector: of the disk; blocks are at least as large.
+    :param size: of the device, in bytes.
     """
     content, features = device["content"], device.get("features") or {}
     kind, uuid, label = content["type"], content["uuid"], content["label"]
     if kind in EXT:
         command = ["mke2fs", "-q", "-F", "-t", kind, "-U", uuid, *(["-L", label] if label else [])]
         if features:
-            command += [
-                "-b",
-                str(max(features["block_size"], sector)),
-                "-I",
-                str(features["inode_size"]),
-                "-i",
-                str(features["bytes_per_inode"]),
-            ]
-            command += ["-m", str(features["reserved_percent"]), "-O", ",".join(["none", *features["features"]])]
+            block = max(features["block_size"], sector)
+            # More blocks than 32 bits count are 16 TiB on a larger disk than the old one.
+            enabled = {*features["features"], *(["64bit"] if kind == "ext4" and size // block >= 1 << 32 else [])}
+            command += ["-b", str(block), "-I", str(features["inode_size"]), "-i", str(features["bytes_per_inode"])]
+            command += ["-m", str(features["reserved_percent"]), "-O", ",".join(["none", *sorted(enabled)])]
         return [*command, node]
     if kind == "xfs":
         command = ["mkfs.xfs", "-q", "-f", *(["-L", label] if label else [])]
@@ -317,8 +355,8 @@ def format_command(device: Facts, node: str, sector: int = 512) -> list[str]:
     if kind == "btrfs":
         return ["mkfs.btrfs", "-q", "-f", "-U", uuid, *(["-L", label] if label else []), node]
     if kind == "vfat":
-        size = content["version"].replace("FAT", "")
-        fat = ["-F", size] if size in ("12", "16", "32") else []
+        bits = content["version"].replace("FAT", "")
+        fat = ["-F", bits] if bits in ("12", "16", "32") else []
         return ["mkfs.vfat", *fat, "-i", uuid.replace("-", ""), *(["-n", label] if label else []), node]
     return ["mkswap", "-U", uuid, *(["-L", label] if label else []), node]
 
@@ -343,7 +381,8 @@ def device_references(manifest: Facts) -> dict[str, Facts]:
                 # A table of DOS has no ids of its own for partitions: they are made of that of the disk.
                 of_disk = f"{table['id'].lower().removeprefix('0x')}-{row['number']:02x}"
                 tags |= {"PARTUUID": row["uuid"] or of_disk, "PARTLABEL": row["label"]}
-        names |= set(manifest["disks"].get(name, {}).get("by_id", ()))
+        facts = manifest["disks"].get(name, {})
+        names |= {*facts.get("by_id", ()), *facts.get("by_path", ())}
         names |= {f"{tag}={value}" for tag, value in tags.items() if value}
         found[name] = {
             "uuid": content["uuid"],
@@ -375,12 +414,25 @@ def _lasting_names(manifest: Facts, name: str) -> set[str]:
     return {f"/dev/mapper/{name}", f"{files.BY}id/dm-name-{name}", *volumes}
 
 
+def _mounts_at_boot(manifest: Facts, target: str) -> bool:
+    """Return whether the system mounts this by itself, and not only when a user opens it."""
+    rows = [line for line in fstab_lines(manifest.get("files", {}).get("fstab", "")) if line.target == target]
+    if not rows:
+        return not any(is_within(target, place) for place in OF_DESKTOPS)
+    return not any({*row.options} & ON_DEMAND for row in rows)
+
+
 def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:
     """Return what the first boot has to find of the devices that were made."""
     return {
         "host": manifest["host"]["name"],
         "machine_id": manifest["host"]["machine_id"],
-        "mounts": sorted(mount["target"] for name in names for mount in layout.mounts_of(manifest, name)),
+        "mounts": sorted(
+            mount["target"]
+            for name in names
+            for mount in layout.mounts_of(manifest, name)
+            if _mounts_at_boot(manifest, mount["target"])
+        ),
         "swap": swap or any("[SWAP]" in manifest["devices"][name]["mountpoints"] for name in names),
         "driver": manifest["nvidia"]["driver"],
         "host_keys": manifest["host_keys"],

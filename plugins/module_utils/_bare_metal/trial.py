@@ -17,15 +17,23 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     Request,
     Target,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
 
 
 def _unused(manifest: Facts) -> tuple[str, ...]:
     """Return what is not made again and holds nothing of this system, as Windows beside it: `bare_metal_empty` is all that it takes."""
-    return tuple(
-        name
-        for name, device in manifest["devices"].items()
-        if device["content"]["type"] not in MADE and not _is_used(manifest, name)
-    )
+    return tuple(name for name in manifest["devices"] if not _is_made(manifest, name) and not _is_used(manifest, name))
+
+
+def _is_made(manifest: Facts, name: str) -> bool:
+    """Return whether the plan makes a device again: a locked one, a part of a btrfs and thin pools it leaves to the user."""
+    device = manifest["devices"][name]
+    kind, group = device["content"]["type"], manifest["volume_groups"].get(layout.group_on(manifest, name))
+    if kind == storage.LUKS:
+        return len(layout.children(manifest, name)) == 1
+    if kind == "btrfs":
+        return device.get("features", {}).get("devices", 1) == 1
+    return kind in MADE and not (group and checks.odd_volumes(group))
 
 
 def _is_used(manifest: Facts, name: str) -> bool:

@@ -209,7 +209,8 @@ def interfaces(listed: t.Iterable[Facts], physical: t.Container[str]) -> list[Fa
     return [
         {
             "name": interface["ifname"],
-            "mac": interface.get("address", ""),
+            # A card of a bond shows the address of the bond.
+            "mac": interface.get("permaddr") or interface.get("address", ""),
             "up": interface.get("operstate") == "UP",
             "addresses": sorted(
                 f"{address['local']}/{address['prefixlen']}"

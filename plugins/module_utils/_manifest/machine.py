@@ -150,6 +150,9 @@ class Machine:
 
     def mounts(self) -> list[Facts]:
         found = []
+        for point in manifest_boot.ESP:
+            # systemd mounts it when a program opens it, and takes it away again (x-systemd.automount).
+            self.tree.names(point)
         for mount in system_mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
             # What a server holds is not made again, and is not asked how large it is: a dead one would never answer.
             remote = mount.fstype in system_mounts.NETWORK

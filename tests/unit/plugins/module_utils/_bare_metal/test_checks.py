@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.manifest.manifests import GIB, MIB, blank, device, recorded
+from tests.unit.support.manifest.manifests import GIB, MIB, blank, device, recorded, simple
 from tests.unit.support.manifest.rebuilds import ROOT, on_lvm, plan_of, refusal
 
 
@@ -149,3 +149,24 @@ def test_a_group_of_thin_pools_is_left_empty_on_request() -> None:
     )
     plan = plan_of(manifest, here, BOTH, empty=("sdb",))
     assert plan.refusals == [] and "/dev/vdb: 4.0 GiB left empty" in plan.summary
+
+
+def test_uefi_without_its_mounted_partition_is_refused() -> None:
+    manifest = simple(("vfat /boot/efi", 500, 5), ("ext4 /", 4000, 1000), mode="uefi")
+    more: dict[str, Any] = {"here": blank(vda=8 * GIB), "disks": {"sda": "/dev/disk/by-id/vda"}, "mode": "uefi"}
+    assert plan_of(manifest, **more).refusals == []
+    manifest["mounts"].pop(0)
+    assert refusal(plan_of(manifest, **more)).startswith("bare_metal_manifest names no EFI partition that was mounted")
+
+
+def test_content_of_a_volume_of_veracrypt_is_left_out() -> None:
+    manifest = simple(("ext4 /", 4000, 1000), ("none", 500, 0))
+    device_of_it = device("crypt", "/dev/mapper/veracrypt1", 499 * MIB, "sda2", "ext4", "u-v", mountpoints=["/secret"])
+    manifest["devices"]["veracrypt1"] = device_of_it
+    manifest["mounts"].append({**manifest["mounts"][0], "target": "/secret", "source": "/dev/mapper/veracrypt1"})
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
+    assert plan.phases["files"][-1]["exclude"] == ["/secret"]
+    # Swap with a random key is made by each boot.
+    device_of_it["content"]["type"], device_of_it["mountpoints"] = "swap", ["[SWAP]"]
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
+    assert [step["expected"]["swap"] for step in plan.phases["system"] if step["do"] == "first_boot"] == [True]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import first_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 EXPECTED: dict[str, Any] = {
     "host": "ws1", "machine_id": "0123", "mounts": ["/", "/home"], "swap": True, "driver": "580.95.05", "host_keys": ["k1", "k2"],
@@ -35,7 +37,8 @@ def test_an_unchanged_machine_has_no_problems() -> None:
         (
             {"network": []},
             "no network card has an address, and enp3s0 had: `ip -br address` has the names of today, "
-            "and /etc/netplan, /etc/network/interfaces or /etc/systemd/network those that are set up",
+            "and /etc/netplan, /etc/network/interfaces, /etc/NetworkManager/system-connections, /etc/systemd/network "
+            "those that are set up",
         ),
         ({"failed_units": ["lab.service"]}, "the unit lab.service has failed: systemctl status lab.service"),
     ],
@@ -83,12 +86,30 @@ def test_the_unit_runs_once_and_waits_for_the_whole_system() -> None:
     assert "DefaultDependencies=no" in text
 
 
-def test_an_address_of_the_link_alone_is_no_network() -> None:
-    address = [{"ifname": "lo", "addr_info": [{"scope": "host"}]}, {"ifname": "eno1", "addr_info": [{"scope": "link"}]}]
-    assert first_boot.addresses(json.dumps(address)) == []
-    address[1]["addr_info"] = [{"scope": "link"}, {"scope": "global"}]
-    assert first_boot.addresses(json.dumps(address)) == ["eno1"]
-    assert first_boot.addresses("") == []
+def addresses_on(root: Path, monkeypatch: pytest.MonkeyPatch, scopes: Mapping[str, Sequence[str]]) -> list[str]:
+    rows = [{"ifname": name, "addr_info": [{"scope": scope} for scope in found]} for name, found in scopes.items()]
+    answer = SimpleNamespace(stdout=json.dumps(rows) if rows else "")
+    monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: answer)
+    return first_boot.addresses(Tree(str(root)))
+
+
+def interface(root: Path, *entries: str) -> None:
+    for entry in entries:
+        (root / "sys/class/net" / entry).mkdir(parents=True)
+
+
+def test_an_address_of_the_link_alone_is_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interface(tmp_path, "lo", "eno1/device")
+    assert addresses_on(tmp_path, monkeypatch, {"lo": ["host"], "eno1": ["link"]}) == []
+    assert addresses_on(tmp_path, monkeypatch, {"lo": ["host"], "eno1": ["link", "global"]}) == ["eno1"]
+    assert addresses_on(tmp_path, monkeypatch, {}) == []
+
+
+def test_a_bridge_counts_only_with_a_card_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interface(tmp_path, "eno1/device", "eno1/upper_bond0", "veth1a2b", "wg0", "docker0/lower_veth1a2b", "virbr0")
+    interface(tmp_path, "bond0/lower_eno1", "bond0.7/lower_bond0", "br0/lower_bond0.7", "br0/lower_vnet3", "vnet3")
+    scopes = {name: ["global"] for name in ("docker0", "virbr0", "wg0", "br0", "bond0.7")}
+    assert addresses_on(tmp_path, monkeypatch, scopes) == ["br0", "bond0.7"]
 
 
 def test_a_check_without_a_network_does_not_look_for_one() -> None:

@@ -290,6 +290,8 @@ def test_remaining_work_is_noted() -> None:
     manifest = copy.deepcopy(recorded())
     manifest["boot"]["secure_boot"] = "enabled"
     manifest["kernels"]["installed"]["6.1"] = False
+    manifest["packages"] = {"versions": {"cloud-init": "22.4", "grub-efi-amd64": "2.12", "initramfs-tools": "0.142"}}
+    manifest["boot"]["command_line"] = "root=UUID=x ro resume=UUID=x resume_offset=34816"
     plan = plan_of(
         manifest,
         blank(vda=8 * GIB),
@@ -301,6 +303,8 @@ def test_remaining_work_is_noted() -> None:
     assert [note.split(":")[0] for note in plan.notes] == [
         "Secure Boot",
         "LUKS",
+        "cloud-init may take this for a new instance, which gets new host keys and network settings",
+        "the swap file is in another place of its disk",
         "the kernel 6.1 had no modules on the machine",
     ]
 
@@ -310,6 +314,7 @@ def test_network_cards_that_are_not_here_are_named() -> None:
     manifest = {**copy.deepcopy(ROOT), "network": [card]}
     (note,) = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}).notes
     assert "enp3s0 (02:00:00:00:00:01, 192.0.2.20/24) is not in this machine, which has none" in note
+    assert "/target/etc/NetworkManager/system-connections" in note
 
 
 def test_a_line_of_crypttab_that_is_switched_off_is_named() -> None:

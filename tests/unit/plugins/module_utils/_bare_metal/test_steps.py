@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
@@ -153,6 +154,7 @@ def test_a_bind_mount_of_a_btrfs_is_no_subvolume() -> None:
         "btrfs subvolume create /run/rigwright_bare_metal/btrfs/@rootfs/home",
         "mount -o subvol=/@rootfs /dev/vda1 /target",
         "mount -o subvol=/@rootfs/home /dev/vda1 /target/home",
+        "mount --bind /target/data/www /target/srv/www",
     ]
 
 
@@ -184,10 +186,76 @@ def test_a_swap_file_of_a_kept_disk_is_not_created() -> None:
         assert check["swap"] is created
 
 
-def test_a_bind_mount_is_left_to_the_system() -> None:
-    manifest: dict[str, Any] = copy.deepcopy(simple(("ext4 /", 4000, 1000)))
-    manifest["devices"]["sda1"]["mountpoints"] = ["/", "/srv/www"]
-    manifest["mounts"].append({**manifest["mounts"][0], "target": "/srv/www", "root": "/var/www"})
+@pytest.mark.parametrize(
+    ("mounts", "bound"),
+    [
+        # Otherwise the files of /home would land on /, below what fstab mounts over them.
+        ([("/data", "/"), ("/home", "/home")], ["/target/data/home /target/home"]),
+        ([("/data", "/"), ("/data2", "/")], ["/target/data /target/data2"]),
+        ([("/data", "/"), ("/data/docker", "/docker")], []),
+        ([("/home", "/home")], []),
+        ([("/data", "/"), ("/data/x", "/x"), ("/srv", "/x/y")], []),
+    ],
+)
+def test_files_of_a_bind_mount_come_back_to_their_disk(mounts: list[tuple[str, str]], bound: list[str]) -> None:
+    manifest = copy.deepcopy(simple(("ext4 /", 2000, 1000), ("ext4", 3000, 0)))
+    manifest["devices"]["sda2"]["mountpoints"] = [target for target, _root in mounts]
+    row = {"source": "/dev/sda2", "type": "ext4", "size": 3000, "used": 0}
+    manifest["mounts"] += [{**row, "target": target, "root": root} for target, root in mounts]
     plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
-    mounts = [step["command"] for step in plan.phases["disks"] if step.get("command", [""])[0] == "mount"]
-    assert mounts == [["mount", "/dev/vda1", "/target"]]
+    ran = [step["command"] for step in plan.phases["disks"] if step.get("command", [""])[0] == "mount"]
+    assert [" ".join(command[2:]) for command in ran if "--bind" in command] == bound
+    directories = [step["path"] for step in plan.phases["disks"] if step["do"] == "directory"]
+    assert all(set(pair.split()) <= set(directories) for pair in bound)
+
+
+def test_a_compressed_btrfs_is_compressed_while_it_is_filled() -> None:
+    manifest = copy.deepcopy(simple(("btrfs /", 4000, 1000)))
+    manifest["mounts"][0] |= {"root": "/@", "subvolume": "/@"}
+    manifest["files"] = {"fstab": "UUID=uuid-1 / btrfs noatime,compress-force=zstd:3,subvol=@ 0 0\n"}
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
+    assert ["mount", "-o", "compress-force=zstd:3,subvol=/@", "/dev/vda1", "/target"] in [
+        step.get("command") for step in plan.phases["disks"]
+    ]
+
+
+def test_an_ext4_counts_the_blocks_of_a_disk_of_20_tb() -> None:
+    features = {
+        "features": ["extent", "filetype"], "block_size": 4096, "inode_size": 256, "bytes_per_inode": 16384,
+        "reserved_percent": 1,
+    }  # fmt: skip
+    disk = device("part", "/dev/sda1", GIB, "sda", "ext4", "u", features=features)
+    for size, names in ((8 << 40, "none,extent,filetype"), (20 << 40, "none,64bit,extent,filetype")):
+        command = steps.format_command(disk, "/dev/x", size=size)
+        assert command[command.index("-O") + 1] == names
+
+
+@pytest.mark.parametrize(("point", "options"), [("/boot", ["pbkdf2"]), ("/home", [])])
+def test_grub_can_open_the_device_of_the_kernels(point: str, options: list[str]) -> None:
+    manifest = simple(("ext4 /", 2000, 1000), ("crypto_LUKS", 3000, 0), ("ext4 /boot", 500, 100))
+    if point == "/boot":
+        manifest["mounts"].pop()
+        manifest["devices"]["sda3"]["mountpoints"] = []
+    manifest["devices"]["c"] = device("crypt", "/dev/mapper/c", 2984 << 20, "sda2", "ext4", "u-c", mountpoints=[point])
+    manifest["mounts"].append({**manifest["mounts"][0], "target": point, "source": "/dev/mapper/c"})
+    plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}, passphrase=True)
+    (command,) = (step["command"] for step in plan.phases["disks"] if "luksFormat" in step.get("command", ()))
+    assert [word for before, word in itertools.pairwise(command) if before == "--pbkdf"] == options
+
+
+def test_the_first_boot_expects_no_mounts_on_demand() -> None:
+    manifest = simple(
+        ("ext4 /", 2000, 1000), *((f"ext4 {point}", 500, 1) for point in ("/media/al/stick", "/old", "/x"))
+    )
+    manifest["files"] = {
+        "fstab": "UUID=uuid-3 /old ext4 noauto 0 0\nUUID=uuid-4 /x ext4 noatime,x-systemd.automount 0 0\n"
+    }
+    assert steps.expectations(manifest, ["sda1", "sda2", "sda3", "sda4"], False)["mounts"] == ["/"]
+    manifest["files"] = {"fstab": "UUID=uuid-2 /media/al/stick ext4\n"}
+    assert steps.expectations(manifest, ["sda2"], False)["mounts"] == ["/media/al/stick"]
+
+
+def test_a_whole_disk_is_known_by_its_port() -> None:
+    manifest = recorded()
+    manifest["disks"]["nvme0n1"]["by_path"] = ["/dev/disk/by-path/pci-0000:01:00.0-nvme-1"]
+    assert "/dev/disk/by-path/pci-0000:01:00.0-nvme-1" in steps.device_references(manifest)["nvme0n1"]["names"]

@@ -7,7 +7,7 @@ import copy
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import trial
 
-from tests.unit.support.manifest.manifests import recorded, simple
+from tests.unit.support.manifest.manifests import device, recorded, simple
 
 PLAIN = simple(("ext4 /", 4000, 1000), ("swap", 500, 0))
 
@@ -44,3 +44,16 @@ def test_an_initramfs_that_nothing_makes_is_named() -> None:
     del manifest["packages"]["versions"]["dracut"]
     (line,) = trial.problems(manifest)
     assert line.startswith("bare_metal_manifest names no package that makes an initramfs")
+
+
+def test_what_is_locked_or_holds_virtual_machines_is_no_problem() -> None:
+    manifest = simple(("ext4 /", 4000, 1000), ("crypto_LUKS", 900, 0), ("LVM2_member", 900, 0))
+    manifest["volume_groups"]["vms"] = {
+        "extent_size": 4 << 20,
+        "devices": [{"path": "/dev/sda3"}],
+        "volumes": [{"name": "pool", "size": 800 << 20, "type": "thin-pool", "origin": ""}],
+    }
+    assert trial.problems(manifest) == []
+    manifest["devices"]["vms-vm"] = device("lvm", "/dev/mapper/vms-vm", 1 << 20, "sda3", "ext4", mountpoints=["/vm"])
+    (line,) = trial.problems(manifest)
+    assert line.startswith("bare_metal_empty lacks sda3, with volumes of vms")

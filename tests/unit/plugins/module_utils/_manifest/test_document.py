@@ -156,6 +156,8 @@ def test_cards_have_the_addresses_that_no_server_gave() -> None:
             ],
         },
     ]
+    bonded = {"ifname": "eth1", "address": "52:54", "permaddr": "52:55", "operstate": "UP"}
+    assert document.interfaces([bonded], ["eth1"])[0]["mac"] == "52:55"
     assert document.interfaces(listed, ["eth0"]) == [
         {"name": "eth0", "mac": "52:54", "up": True, "addresses": ["192.0.2.7/24"]}
     ]

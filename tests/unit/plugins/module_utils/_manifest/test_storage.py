@@ -57,6 +57,8 @@ def test_stable_names_begin_with_the_readable_one() -> None:
         "wwn-0x5000c500": "../../sda",
         "ata-RIGDISK_DATA0002": "../../sda",
         "ata-RIGDISK_DATA0002-part1": "../../sda1",
+        # Of a whole disk of LVM, until that is made empty.
+        "lvm-pv-uuid-D95Dnu-VRST": "../../sda",
     }
     assert storage.parse_links("by-id", links)["sda"] == [
         "/dev/disk/by-id/ata-RIGDISK_DATA0002",
