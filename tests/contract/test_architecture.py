@@ -32,7 +32,6 @@ LARGE_PAYLOADS = {
     "gpu_fit": 245_000,
     "gpu_health": 222_000,
     "gpu_info": 210_000,
-    "machine_manifest": 240_000,
     "nvidia_driver_packages": 358_000,
 }
 LARGE_ROLES = {

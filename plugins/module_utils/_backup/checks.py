@@ -15,9 +15,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import NAME
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import JOB, MACHINE, PART
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import KEEP
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import JOB, MACHINE, PART
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import problems_of_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_new_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem

@@ -17,15 +17,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Repository, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import parse_version
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import JOB
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
-
-# Every snapshot has a tag of its job, `job:<name>`, and one of what it is a snapshot of. No other tag begins so.
-JOB = "job:"
-PART = "part:"
-FILES = f"{PART}files"
-DUMP = f"{PART}dump:"
-# And one of the machine that made it (_backup/identity.py).
-MACHINE = "machine:"
 
 
 class ConfigError(Exception):

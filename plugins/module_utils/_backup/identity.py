@@ -14,7 +14,8 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import MACHINE, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import MACHINE
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import machine_key
 

@@ -25,14 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.comm
     Failure,
     run_hook,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
-    DUMP,
-    FILES,
-    Config,
-    Job,
-    Place,
-    Target,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place, Target
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.hooks import exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH, Restic
@@ -56,6 +49,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.step
     read_step_file,
     write_step_file,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import DUMP, FILES
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.unread import unread
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file

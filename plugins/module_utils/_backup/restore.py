@@ -18,13 +18,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import placement as places
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
-    DUMP,
-    FILES,
-    Config,
-    ConfigError,
-    Job,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, ConfigError, Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.drill import restore
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import literal
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
@@ -36,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     Outcome,
     judge,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import DUMP, FILES
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown as on_terminals
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within

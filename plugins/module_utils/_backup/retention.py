@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import PART, Config, Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Done, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
     OK,
@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     judge,
     nanoseconds,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import PART
 
 Result = dict[str, t.Any]
 _BY_CALENDAR = ("hourly", "daily", "weekly", "monthly", "yearly")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import DUMP
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import DUMP
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
     BY_ID,
@@ -93,11 +93,11 @@ def _check_boot(manifest: Facts, mode: str, result: Plan) -> None:
             "install that package on the machine before the backup, or restore its files and make it boot by hand",
         )
     elif mode == boot.UEFI and not any(
-        row["target"] in boot.ESP and row["type"] == "vfat" for row in manifest["mounts"]
+        row["target"] in storage.ESP and row["type"] == "vfat" for row in manifest["mounts"]
     ):
         result.refuse(
             "manifest",
-            f"names no EFI partition that was mounted at {', '.join(boot.ESP)}, and grub is installed there",
+            f"names no EFI partition that was mounted at {', '.join(storage.ESP)}, and grub is installed there",
             "mount it on the machine before the backup; or add the mount to a copy, for bare_metal_manifest",
         )
     if packages and not any(maker in packages for maker in INITRAMFS):

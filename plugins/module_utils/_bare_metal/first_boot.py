@@ -31,8 +31,6 @@ EXPECTED, FOUND = f"{DIRECTORY}/first_boot_expected.json", f"{DIRECTORY}/first_b
 NETWORK_S = 90
 # The kernel links an interface to those below it by this prefix and their names.
 _LOWER = "lower_"
-# The places of the settings of the network, by what reads them.
-SETTINGS = ("/etc/netplan", "/etc/network/interfaces", "/etc/NetworkManager/system-connections", "/etc/systemd/network")
 UNIT_TEXT = f"""\
 [Unit]
 Description=Check that this machine is what it was before it was built again
@@ -70,7 +68,7 @@ def judge(expected: Facts, found: Facts) -> list[str]:
     if expected.get("network") and not found["network"]:
         problems.append(
             f"no network card has an address, and {', '.join(expected['network'])} had: `ip -br address` has the names of today, "
-            f"and {', '.join(SETTINGS)} those that are set up"
+            f"and {', '.join(document.NETWORK)} those that are set up"
         )
     return problems + [f"the unit {unit} has failed: systemctl status {unit}" for unit in found["failed_units"]]
 

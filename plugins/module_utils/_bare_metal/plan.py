@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, first_boot, layout, steps
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.checks import (
     check_request,
     check_stacks,
@@ -25,7 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     Request,
     Target,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document, storage
 
 
 def plan(manifest: Facts, target: Target, request: Request) -> Plan:
@@ -115,7 +115,7 @@ def _network(manifest: Facts, target: Target) -> list[str]:
     here = ", ".join(f"{name} ({address})" for name, address in sorted(target.cards.items())) or "none"
     return [
         f"the network card {card['name']} ({', '.join([card['mac'], *card['addresses']])}) is not in this machine, which has {here}: "
-        f"before the reboot, adapt what names it of {', '.join(f'{steps.ROOT}{path}' for path in first_boot.SETTINGS)}"
+        f"before the reboot, adapt what names it of {', '.join(f'{steps.ROOT}{path}' for path in document.NETWORK)}"
         for card in manifest.get("network", ())
         if target.cards.get(card["name"], "").lower() != card["mac"].lower() or not card["mac"]
     ]

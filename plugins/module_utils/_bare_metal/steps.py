@@ -15,7 +15,6 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit, Partition
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
-from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.boot import ESP
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import fstab_lines, is_within
 
 Facts = dict[str, t.Any]
@@ -293,11 +292,11 @@ class Build:
             esp = next(
                 (
                     point
-                    for point in ESP
+                    for point in storage.ESP
                     for mount in self.manifest["mounts"]
                     if mount["target"] == point and mount["type"] == "vfat"
                 ),
-                ESP[0],
+                storage.ESP[0],
             )
             # A firmware that lost its entries, or a disk in another machine, starts the program at the removable place.
             removable = ["--force-extra-removable"] if self.manifest["host"]["distribution"] == "debian" else []

@@ -17,8 +17,6 @@ Facts = dict[str, t.Any]
 
 EFI, EFIVARS = "/sys/firmware/efi", "/sys/firmware/efi/efivars"
 UEFI, BIOS = "uefi", "bios"
-# The places of the EFI partition, the usual one first.
-ESP = ("/boot/efi", "/efi", "/boot")
 _SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 RESUME = "/etc/initramfs-tools/conf.d/resume"
 # The packages that have a loader, by the firmware that starts it. Images of clouds have those for both.

@@ -19,6 +19,8 @@ Facts = dict[str, t.Any]
 SCHEMA = 1
 # The path on the machine, and in its backup.
 PATH = "/var/lib/rigwright/manifest.json"
+# The places of the settings of the network, by what reads them.
+NETWORK = ("/etc/netplan", "/etc/network/interfaces", "/etc/NetworkManager/system-connections", "/etc/systemd/network")
 # A file system that has grown or shrunk by less than this part of its size is unchanged: the manifest is not written again for it.
 USED_STEP = 0.05
 # The texts of locks, and what the volume groups were: too long for a line, so a digest stands for them in the differences.

@@ -150,7 +150,7 @@ class Machine:
 
     def mounts(self) -> list[Facts]:
         found = []
-        for point in manifest_boot.ESP:
+        for point in storage.ESP:
             # systemd mounts it when a program opens it, and takes it away again (x-systemd.automount).
             self.tree.names(point)
         for mount in system_mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):

@@ -22,6 +22,8 @@ Facts = dict[str, t.Any]
 # Kinds of lsblk that are on a disk and can be made again. Loop devices are files of another file system.
 _KINDS = {"disk": "disk", "part": "part", "crypt": "crypt", "lvm": "lvm"}
 LUKS, PV, MD_MEMBER, SWAP = "crypto_LUKS", "LVM2_member", "linux_raid_member", "swap"
+# The places of the EFI partition, the usual one first.
+ESP = ("/boot/efi", "/efi", "/boot")
 # States of a file system, which dumpe2fs has among its features: mkfs knows none of them.
 _STATES_OF_EXT4 = {"needs_recovery", "orphan_present", "shared_blocks", "journal_dev"}
 # The options of mkfs.xfs, by section. A newer mkfs would choose what an older kernel cannot read.
