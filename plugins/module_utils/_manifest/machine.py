@@ -148,11 +148,19 @@ class Machine:
             return {"devices": shown.get(device["content"]["uuid"], 1)}
         return {}
 
+    def open_automounts(self) -> None:
+        """Have systemd mount what it mounts on demand from disks that are there: the manifest and the backup need it in its place."""
+        points = [*storage.ESP]
+        for line in system_mounts.fstab_lines(self.tree.text("/etc/fstab")):
+            kind, _sign, value = line.source.partition("=")
+            path = f"/dev/disk/by-{kind.lower()}/{value}" if value else line.source
+            if "x-systemd.automount" in line.options and path.startswith("/dev/") and self.tree.exists(path):
+                points.append(line.target)
+        for point in points:
+            self.tree.names(point)
+
     def mounts(self) -> list[Facts]:
         found = []
-        for point in storage.ESP:
-            # systemd mounts it when a program opens it, and takes it away again (x-systemd.automount).
-            self.tree.names(point)
         for mount in system_mounts.parse_mountinfo(self.tree.text("/proc/self/mountinfo")):
             # What a server holds is not made again, and is not asked how large it is: a dead one would never answer.
             remote = mount.fstype in system_mounts.NETWORK
@@ -230,6 +238,7 @@ class Machine:
     def manifest(self) -> Facts:
         release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', self.tree.text("/etc/os-release"), re.MULTILINE))
         packages = self.packages()
+        self.open_automounts()
         found = self.storage()
         return {
             "schema": document.SCHEMA,

@@ -57,6 +57,22 @@ def test_a_server_that_is_dead_is_not_asked_how_large_it_is(tmp_path: Path, monk
     assert [found[target].get("subvolume") for target in ("/", "/home", "/srv")] == [None, "/@home", "/@home"]
 
 
+def test_what_systemd_mounts_on_demand_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/fstab").write_text(
+        "UUID=ab-1 /data ext4 noauto,x-systemd.automount 0 0\nLABEL=gone /gone ext4 x-systemd.automount 0 0\n"
+        "nas:/x /nas nfs x-systemd.automount 0 0\n/dev/sdb1 /old ext4 x-systemd.automount 0 0\nUUID=ab-1 /by-hand ext4 noauto 0 0\n"
+    )
+    for path in ("dev/disk/by-uuid/ab-1", "dev/sdb1"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    opened: list[str] = []
+    tree = Tree(str(tmp_path))
+    monkeypatch.setattr(tree, "names", opened.append)
+    machines.Machine(lambda _command: (1, ""), tree).open_automounts()
+    assert opened == ["/boot/efi", "/efi", "/boot", "/data", "/old"]
+
+
 def test_disks_are_known_by_their_sockets_too(tmp_path: Path) -> None:
     links = tmp_path / "dev/disk/by-path"
     links.mkdir(parents=True)
