@@ -24,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
     Target,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot, storage
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import NETWORK, is_within
 
 
 def check_request(manifest: Facts, target: Target, request: Request, result: Plan) -> None:
@@ -231,7 +231,18 @@ def check_stacks(manifest: Facts, target: Target, request: Request, names: list[
         if kind in ("crypt", "lvm") and name in target.devices and name not in written:
             result.refuse("disks", f"would make /dev/mapper/{name}, which is there already", "close it, or rename it")
     unmade = layout.unmade_mounts(manifest, [name for name in names if name not in request.empty])
-    for point in layout.mount_points(manifest, names):
+    lost = [
+        mount
+        for mount in manifest["mounts"]
+        if mount["target"] in set(unmade) & set(NEEDED) and mount["type"] not in NETWORK and not result.refusals
+    ]
+    for mount in lost:
+        result.refuse(
+            "disks",
+            f"has no place for {mount['target']}, which was on {mount.get('source') or mount['type']}: that is not made again",
+            "make RAID, ZFS and the like by hand, restore the files there, and make them boot",
+        )
+    for point in [] if lost else layout.mount_points(manifest, names):
         outer = next((above for above in unmade if point != above and is_within(point, above)), "")
         if outer and point not in unmade:
             result.refuse(

@@ -170,3 +170,16 @@ def test_content_of_a_volume_of_veracrypt_is_left_out() -> None:
     device_of_it["content"]["type"], device_of_it["mountpoints"] = "swap", ["[SWAP]"]
     plan = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"})
     assert [step["expected"]["swap"] for step in plan.phases["system"] if step["do"] == "first_boot"] == [True]
+
+
+@pytest.mark.parametrize("content", ["linux_raid_member", "zfs_member"])
+def test_a_root_that_is_not_made_is_refused_before_disks_are_emptied(content: str) -> None:
+    manifest = simple((content, 4000, 0), ("ext4 /data", 500, 100))
+    manifest["mounts"].append({**manifest["mounts"][0], "target": "/", "source": "/dev/md0"})
+    manifest["devices"]["sdb"] = device("disk", "/dev/sdb", 4 * GIB, content=content, uuid="other")
+    manifest["disks"]["sdb"] = {"by_id": [], "table": {}}
+    if content == "linux_raid_member":
+        manifest["devices"]["md0"] = device("md", "/dev/md0", 4 * GIB, "sda1", "ext4", "u-md", mountpoints=["/"])
+        manifest["devices"]["md0"]["parents"].append("sdb")
+    plan = plan_of(manifest, blank(vda=8 * GIB, vdb=4 * GIB), BOTH, empty=("sda1", "sdb"))
+    assert refusal(plan) == "bare_metal_disks has no place for /, which was on /dev/md0: that is not made again"
