@@ -240,7 +240,7 @@ def check_stacks(manifest: Facts, target: Target, request: Request, names: list[
         result.refuse(
             "disks",
             f"has no place for {mount['target']}, which was on {mount.get('source') or mount['type']}: that is not made again",
-            "make RAID, ZFS and the like by hand, restore the files there, and make them boot",
+            "make RAID and ZFS by hand, and restore the files there",
         )
     for point in [] if lost else layout.mount_points(manifest, names):
         outer = next((above for above in unmade if point != above and is_within(point, above)), "")

@@ -118,10 +118,7 @@ def devices_on(manifest: Facts, disks: t.Iterable[str], empty: t.Collection[str]
 
 
 def _opened_by_hand(manifest: Facts, device: Facts) -> bool:
-    """Return whether a device is the content of an encrypted one without a header (VeraCrypt): it is not made again.
-
-    Swap with a random key is, by each boot.
-    """
+    """Return whether a device is in an encrypted one without a header (VeraCrypt): only swap is made again there, by each boot."""
     headless = any(not manifest["devices"][parent]["content"]["type"] for parent in device["parents"])
     return device["kind"] == "crypt" and headless and device["content"]["type"] != storage.SWAP
 
@@ -237,7 +234,7 @@ def lay_out(
 
 
 def tail(table: Facts, sector: int) -> int:
-    """Return what has to stay free at the end of a disk. A MiB there would be one too few for a disk that was full."""
+    """Return what has to stay free at the end of a disk. With a MiB, a full disk would not fit on its like."""
     return _GPT_ENTRIES + sector if table["type"] == "gpt" else 0
 
 

@@ -147,9 +147,7 @@ def _notes(manifest: Facts, names: t.Sequence[str]) -> list[str]:
             f"before the reboot, touch {steps.ROOT}/etc/cloud/cloud-init.disabled"
         )
     if "resume_offset=" in manifest["boot"].get("command_line", ""):
-        notes.append(
-            "the swap file is in another place of its disk: set resume_offset= of the kernel's command line again, to hibernate"
-        )
+        notes.append("the swap file is in another place of its disk: set resume_offset= again, to hibernate")
     for group, facts in manifest["volume_groups"].items():
         for volume in facts["volumes"] if layout.devices_of(manifest, group) & set(names) else ():
             if volume["origin"]:

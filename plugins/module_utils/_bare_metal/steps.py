@@ -330,7 +330,7 @@ def format_command(device: Facts, node: str, sector: int = 512, size: int = 0) -
         command = ["mke2fs", "-q", "-F", "-t", kind, "-U", uuid, *(["-L", label] if label else [])]
         if features:
             block = max(features["block_size"], sector)
-            # More blocks than 32 bits count are 16 TiB on a larger disk than the old one.
+            # The new disk may have more blocks than 32 bits count.
             enabled = {*features["features"], *(["64bit"] if kind == "ext4" and size // block >= 1 << 32 else [])}
             command += ["-b", str(block), "-I", str(features["inode_size"]), "-i", str(features["bytes_per_inode"])]
             command += ["-m", str(features["reserved_percent"]), "-O", ",".join(["none", *sorted(enabled)])]

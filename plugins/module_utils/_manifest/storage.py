@@ -109,12 +109,10 @@ def _disk(node: Facts) -> Facts:
 
 
 def parse_links(kind: str, links: t.Mapping[str, str]) -> dict[str, list[str]]:
-    """Return names below /dev/disk/by-id or another *kind* by the kernel's name; those that people know come first.
-
-    A name by content (``lvm-pv-uuid-...``) goes with it, and is none of the disk.
-    """
+    """Return names below /dev/disk/by-id or another *kind* by the kernel's name; those that people know come first."""
     found: dict[str, list[str]] = {}
     for name in sorted(links, key=lambda name: (name.startswith(("wwn-", "nvme-eui", "nvme-nvme.")), name)):
+        # A name by content goes with that.
         if not name.startswith("lvm-pv-uuid-"):
             found.setdefault(links[name].rpartition("/")[2], []).append(f"/dev/disk/{kind}/{name}")
     return found

@@ -173,7 +173,7 @@ def test_content_of_a_volume_of_veracrypt_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("content", ["linux_raid_member", "zfs_member"])
-def test_a_root_that_is_not_made_is_refused_before_disks_are_emptied(content: str) -> None:
+def test_a_rebuild_without_a_root_is_refused(content: str) -> None:
     manifest = simple((content, 4000, 0), ("ext4 /data", 500, 100))
     manifest["mounts"].append({**manifest["mounts"][0], "target": "/", "source": "/dev/md0"})
     manifest["devices"]["sdb"] = device("disk", "/dev/sdb", 4 * GIB, content=content, uuid="other")
