@@ -120,7 +120,6 @@ import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import OPTIONS
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
     RECORD,
     RepositoryRecord,
@@ -131,6 +130,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repo
     OpenError,
     settings_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import dump, read_json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule

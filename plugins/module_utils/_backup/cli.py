@@ -32,13 +32,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import status as status_findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
-    Config,
-    ConfigError,
-    Job,
-    Place,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, ConfigError, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify

@@ -15,14 +15,13 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Repository, Restic
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import parse_version
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import (
+    ConfigError,
+    Repository,
+    Restic,
+    read_version,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import JOB
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
-
-
-class ConfigError(Exception):
-    """A request does not fit the configuration; the text names the problem and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,18 +200,3 @@ def open_repository(config: Config, place: Place, name: str, version: t.Sequence
     user = config.user if root and target.local_path else ""
     cache = "" if root else place.cache
     return Restic(config.program, version or read_version(config.program), repository, cache, user)
-
-
-def read_version(program: str) -> tuple[int, ...]:
-    """Return the version of restic.
-
-    :raises ConfigError: there is no restic.
-    """
-    try:
-        done = programs.run([program, "version"])
-    except OSError as error:
-        raise ConfigError(f"{program} cannot be run ({error}): run the role backup") from None
-    version = parse_version(done.stdout)
-    if not version:
-        raise ConfigError(f"{program} does not say its version: {done.stdout or done.stderr}")
-    return version

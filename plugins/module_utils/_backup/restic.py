@@ -25,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     Done,
     Outcome,
     judge,
+    parse_version,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 
@@ -41,6 +42,10 @@ _SFTP_URL = re.compile(
 )
 _SFTP_SHORT = re.compile(r"sftp:(?P<user>[^@:/\s-][^@:/\s]*@)?(?P<host>[^@:/\s\[-][^@:/\s]*):\S.*")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class ConfigError(Exception):
+    """A request does not fit the configuration; the text names the problem and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -343,3 +348,18 @@ def probe(restic: Restic, timeout_s: float = 30) -> tuple[Outcome, str]:
         return outcome, str(json.loads(done.out)["id"])
     except (ValueError, KeyError):
         return Outcome(FAILED, "restic reported no id"), ""
+
+
+def read_version(program: str) -> tuple[int, ...]:
+    """Return the version of restic.
+
+    :raises ConfigError: there is no restic.
+    """
+    try:
+        done = programs.run([program, "version"])
+    except OSError as error:
+        raise ConfigError(f"{program} cannot be run ({error}): run the role backup") from None
+    version = parse_version(done.stdout)
+    if not version:
+        raise ConfigError(f"{program} does not say its version: {done.stdout or done.stderr}")
+    return version

@@ -18,10 +18,10 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import placement as places
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import retention as keeping
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, ConfigError, Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.drill import restore
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import literal
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import ConfigError, Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
     DAMAGED,
     FAILED,

@@ -12,9 +12,12 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import ConfigError, read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import lay_down
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import (
+    ConfigError,
+    Restic,
+    read_version,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import (
     DAMAGED,
     FAILED,

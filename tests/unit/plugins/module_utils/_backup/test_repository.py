@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import read_version
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RepositoryRecord
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import Opener, OpenError
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe, read_version
 
 from tests.unit.support.backup.hosts import EACH_RESTIC, empty_repository
 from tests.unit.support.backup.restic_keys import weaken_new
