@@ -107,8 +107,10 @@ class Machine:
             command += ["-drive", drive(disk, f"d{number}"), "-device", device(disk, f"d{number}")]
         if self.kernel:
             kernel, initrd = self.kernel
+            # On busy processors an emulated timer does not tick while the kernel checks it, which is a panic.
             arguments = (
-                "root=LABEL=live rw console=ttyS0 net.ifnames=0 quiet 8250.nr_uarts=1 mitigations=off init_on_alloc=0"
+                "root=LABEL=live rw console=ttyS0 net.ifnames=0 quiet 8250.nr_uarts=1 mitigations=off init_on_alloc=0 "
+                "no_timer_check"
             )
             command += ["-kernel", str(kernel), "-initrd", str(initrd), "-append", arguments]
         return command

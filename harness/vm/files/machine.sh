@@ -4,7 +4,7 @@
 set -eu
 root=$1
 
-sed -i 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX="console=ttyS0 net.ifnames=0 8250.nr_uarts=1 mitigations=off"/; s/^GRUB_TIMEOUT=.*/GRUB_TIMEOUT=0/' "$root/etc/default/grub"
+sed -i 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX="console=ttyS0 net.ifnames=0 8250.nr_uarts=1 mitigations=off no_timer_check"/; s/^GRUB_TIMEOUT=.*/GRUB_TIMEOUT=0/' "$root/etc/default/grub"
 
 chroot "$root" useradd --create-home --shell /bin/bash alice
 chroot "$root" useradd --create-home --shell /bin/bash bob
