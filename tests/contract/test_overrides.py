@@ -42,12 +42,18 @@ ADDS, PROGRAM, NAMED, READ = (
 REASONS = {
     ADDS: (
         "/etc/apt/sources.list.d/",
+        "/etc/avahi/services/rigwright-samba.service",
+        "/usr/share/gdm/greeter/autostart/rigwright-remote-desktop.desktop",
         "/etc/frpc/conf.d/tunnels.toml",
         "/etc/ld.so.conf.d/rigwright-cuda.conf",
         "/etc/udev/rules.d/71-rigwright-nvidia.rules",
     ),
-    NAMED: ("/etc/fail2ban/filter.d/rigwright-xrdp.conf",),
-    PROGRAM: ("/etc/polkit-1/", "/etc/update-motd.d/60-rigwright-status"),
+    NAMED: (
+        "/etc/fail2ban/filter.d/rigwright-xrdp.conf",
+        "/etc/samba/rigwright-listen.conf",
+        "/etc/xrdp/rigwright-startwm.sh",
+    ),
+    PROGRAM: ("/etc/polkit-1/", "/etc/systemd/user-environment-generators/", "/etc/update-motd.d/60-rigwright-status"),
     READ: ("/etc/initramfs-tools/conf.d/resume",),
 }
 # A file of the role, what the host says against it, and where. By the form of the path.
@@ -76,17 +82,15 @@ SAMPLES = {
 
 
 def written() -> set[str]:
-    """Return the paths of files with others beside them that the sources name."""
-    found = {path for file in [*PYTHON, *YAML] for path in PATH.findall(resolved(file.read_text()))}
-    found |= {
+    """Return the paths of templates, and those of files with others beside them that the sources name."""
+    templates = {
         f"/{path.relative_to(CHECKOUT).as_posix().split('/templates/')[1].removesuffix('.j2')}" for path in TEMPLATES
     }
-    files = {path for path in found if PATH.fullmatch(path)}
-    return {
-        path
-        for path in files
-        if not path.endswith((".d", "/_")) and not any(other.startswith(f"{path}/") for other in files)
+    found = {path for file in [*PYTHON, *YAML] for path in PATH.findall(resolved(file.read_text()))} | templates
+    folders = {
+        path for path in found if path.endswith((".d", "/_")) or any(other.startswith(f"{path}/") for other in found)
     }
+    return found - folders
 
 
 WRITTEN = sorted(written())
@@ -105,7 +109,8 @@ def test_each_file_has_a_form_a_finding_or_a_reason() -> None:
 def test_each_finding_is_made_and_tested() -> None:
     code = "".join(path.read_text() for path in PYTHON)
     tests = "".join(path.read_text() for path in (CHECKOUT / "tests/unit").rglob("*.py"))
-    for identifier in FINDINGS.values():
+    for path, identifier in FINDINGS.items():
+        assert path in code or path in WRITTEN, path
         _role, _dot, name = identifier.partition(".")
         assert f'"{identifier}"' in code or f'{{role}}.{name}"' in code, identifier
         assert identifier in tests or f'"{name}"' in tests, identifier
