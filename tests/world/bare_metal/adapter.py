@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit
-from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot, storage
 
 GIB = 1 << 30
 REFUSALS = (DoesNotFit,)
@@ -64,3 +65,19 @@ def restored(
 def loader(packages: list[str], mode: str) -> str:
     """Return the loader of a machine with these packages."""
     return boot.loader(packages, mode)
+
+
+def efi(text: str) -> dict[str, str]:
+    """Return the file of each entry of the firmware that has one."""
+    return {row["number"]: row["file"] for row in boot.parse_efibootmgr(text)["entries"] if row["file"]}
+
+
+def devices(listed: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the devices of a machine and their kinds, from the output of lsblk."""
+    found = storage.parse_lsblk(json.dumps({"blockdevices": [_listed(row) for row in listed]}))
+    return {name: device["kind"] for name, device in found.items()}
+
+
+def _listed(row: dict[str, Any]) -> dict[str, Any]:
+    children = [_listed(child) for child in row.get("children", ())]
+    return {"path": f"/dev/{row['name']}", "size": GIB, **row, **({"children": children} if children else {})}

@@ -65,6 +65,12 @@ def refusals(
     return [row["variable"] for row in plan_present(found, {**PARAMS, **(params or {})}).requirements]
 
 
+def conflicts(packages: Sequence[str]) -> list[str]:
+    """Return the variables that are refused on a host with these packages, as name=version."""
+    found = Host(packages={name: Package(version) for name, version in (text.split("=") for text in packages)})
+    return [row["variable"] for row in plan_present(found, PARAMS).requirements]
+
+
 def options(
     version: str, keys: Sequence[str], info: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:

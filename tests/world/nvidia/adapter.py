@@ -16,6 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import parse_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import control
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import request as mps
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import request as sharing
@@ -75,6 +76,8 @@ def pci_files(cards: list[dict[str, Any]]) -> tuple[dict[str, str | bytes], dict
         }
         if card.get("driver"):
             bound[f"{place}/driver"] = f"../../../bus/pci/drivers/{card['driver']}"
+        if card.get("physfn"):
+            bound[f"{place}/physfn"] = f"../{card['physfn']}"
     return files, bound
 
 
@@ -148,6 +151,19 @@ def pins(files: dict[str, str]) -> list[dict[str, Any]]:
     return [{"packages": row["packages"], "priority": row["priority"]} for row in package_facts.read_pins(tree(files))]
 
 
+def headers(release: str, offered: list[str], packages: tuple[str, ...] = ()) -> list[str]:
+    """Return the headers that are installed for a kernel that has none, where apt offers these packages."""
+    asked = package_facts.wanted_names({"distribution": "Debian"}, packages, {release})
+    policy = {name: [{"version": "1", "origins": ["other"]}] for name in offered if name in asked}
+    host = tree({"/proc/sys/kernel/osrelease": f"{release}\n", f"/boot/vmlinuz-{release}": ""})
+    rows = kernels.read_kernels(host, {name: {"version": "1"} for name in packages}, policy)
+    return [row["headers_package"] for row in rows if row["headers_available"]]
+
+
+def dkms(files: dict[str, str]) -> list[list[str]]:
+    return [[row["kernel"], row["state"], row["error"]] for row in kernels.read_dkms(tree(files))]
+
+
 # cuda and cudnn
 
 
@@ -215,6 +231,11 @@ def unsupported(text: str) -> list[str]:
     return sorted(xid_log.read(text).unsupported)
 
 
+def sxids(text: str) -> list[list[Any]]:
+    """Return code, NVSwitch and verdict of each SXid in a log."""
+    return [[sxid.code, sxid.switch, sxid.verdict] for sxid in xid_log.read(text).sxids]
+
+
 def nvlinks(cards: list[dict[str, Any]]) -> list[list[str]]:
     """Return what is wrong with the NVLinks of each card."""
     signs = [
@@ -248,6 +269,16 @@ def mig_parted(text: str, selected: str, devices: dict[int, str]) -> dict[int, A
 
 def profile(name: str) -> list[Any]:
     return list(parse_name(name))
+
+
+def mps_refused(daemons: list[dict[str, Any]], devices: list[dict[str, Any]], driver_version: str) -> list[str]:
+    """Return the options of daemons that are refused."""
+    found = [
+        mps.Device(**{**row, "capability": (row["capability"][0], row["capability"][1]), "uuid": f"GPU-{number}"})
+        for number, row in enumerate(devices)
+    ]
+    refusals = mps.wanted(daemons, found, driver_version, "/run/p", "/run/l").refusals
+    return [text.partition("].")[2].partition(":")[0] for text in refusals]
 
 
 class _Module:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit, gpu_toolkit_facts
 
 URL = "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)"
@@ -23,3 +25,16 @@ def devices(spec: str) -> list[str]:
 def settings(text: str, unit: str = "") -> dict[str, str]:
     """Return the variables of the refresh service: those of its unit, and of its file of variables."""
     return gpu_toolkit_facts.settings_of(text, unit)
+
+
+def docker_options(
+    version: str, daemon_json: str, runtimes: Sequence[str] = (), cdi: bool = False, part: str = ""
+) -> dict[str, Any]:
+    """Return the role's part of daemon.json, and whether it has to be applied."""
+    running = gpu_toolkit.Docker(tuple(runtimes), cdi)
+    host = gpu_toolkit.Host(
+        packages={"docker-ce": Package(version)}, daemon_json=daemon_json, docker=running, part=part
+    )
+    plan = gpu_toolkit.Plan(mode=gpu_toolkit.choose_mode(gpu_toolkit.AUTO, gpu_toolkit.docker_version(host))[0])
+    gpu_toolkit.plan_files(plan, host)
+    return {"part": plan.part, "apply": plan.apply}
