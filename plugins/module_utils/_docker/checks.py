@@ -183,6 +183,13 @@ def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]
             "(or the host's daemon.json) has hosts, which docker.service passes as -H: dockerd would not start",
             f"make a drop-in for docker.service whose ExecStart has no -H (docs/docker.md), or use ssh ({DAEMON_JSON} may hold it too)",
         )
+    others = [path for path in flags(host.arguments or (), "--config-file") if not same_path(path, DAEMON_JSON)]
+    if others:
+        yield problem(
+            "docker_daemon_options",
+            f"would be in {DAEMON_JSON}, and docker.service has dockerd read {others[-1]}",
+            "take --config-file out of the unit or its drop-in; options of that file can be in docker_daemon_options",
+        )
     if in_swarm(host) and plan.options.get("live-restore"):
         yield problem(
             "docker_daemon_options",

@@ -131,10 +131,10 @@ def read_daemon(started: float, names: t.Iterable[str]) -> docker.Daemon:
         inspected = running_containers()
         bridges = read_bridges()
     except (OSError, ValueError):
-        swarm = any(Tree(ROOT).exists(f"{name}/{SWARM_STATE}") for name in names)
+        swarm = any(_in_swarm(Tree(ROOT), name) for name in names)
         return docker.Daemon(answers=False, started=started, swarm=swarm)
     running, gpu = describe_containers(inspected)
-    root = info["DockerRootDir"]
+    root = docker.named_root(info)
     return docker.Daemon(
         root=next((name for name in names if same_path(name, root)), root),
         live_restore=bool(info.get("LiveRestoreEnabled")),
@@ -158,9 +158,20 @@ def read_stopped_daemon(
         root = docker.data_root_of(parse_options(config), arguments)
     except Unreadable:  # the checks refuse it
         root = docker.data_root_of({}, arguments)
-    images = (f"{root}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{root}/image"))
-    stored = sum(len(tree.names(folder)) for folder in (f"{root}/containers", *images))
-    return docker.StoppedDaemon(root, stored, count_shims(), tree.exists(f"{root}/{SWARM_STATE}"))
+    stored = 0
+    for folder in _folders_of(tree, root):
+        images = (f"{folder}/image/{driver}/imagedb/content/sha256" for driver in tree.names(f"{folder}/image"))
+        stored += sum(len(tree.names(place)) for place in (f"{folder}/containers", *images))
+    return docker.StoppedDaemon(root, stored, count_shims(), _in_swarm(tree, root))
+
+
+def _in_swarm(tree: Tree, root: str) -> bool:
+    return any(tree.exists(f"{folder}/{SWARM_STATE}") for folder in _folders_of(tree, root))
+
+
+def _folders_of(tree: Tree, root: str) -> list[str]:
+    """Return the directories in which docker keeps its data: the data root, and those of remapped users in it."""
+    return [root, *(f"{root}/{name}" for name in tree.names(root) if docker.REMAPPED.fullmatch(name))]
 
 
 def count_shims() -> int:

@@ -146,11 +146,23 @@ def choose_mode(wanted: str, version: tuple[int, ...]) -> tuple[str, str]:
     return CDI, f"docker {text} supports CDI" if version else "docker is not installed yet"
 
 
-def part_of(mode: str, version: tuple[int, ...]) -> dict[str, t.Any]:
-    """Return the part for daemon.json. Where CDI is on by default it is empty, since writing it would need a restart of docker."""
+def part_of(mode: str, version: tuple[int, ...], daemon_json: str = "", part: str = "") -> dict[str, t.Any]:
+    """Return the part for daemon.json. Where CDI is on by itself it is empty, since writing it would need a restart of docker.
+
+    The host's own file may switch CDI off: then the part stays, as the file that docker reads no longer shows it.
+    """
     if mode == LEGACY:
         return RUNTIME
-    return {} if version >= CDI_BY_ITSELF_SINCE else {"features": {"cdi": True}}
+    by_itself = version >= CDI_BY_ITSELF_SINCE and _cdi_of(daemon_json) is not False and not _cdi_of(part)
+    return {} if by_itself else {"features": {"cdi": True}}
+
+
+def _cdi_of(text: str) -> t.Any:
+    """Return what a daemon.json, or a part of one, says about CDI; None for nothing."""
+    try:
+        return json.loads(text or "{}").get("features", {}).get("cdi")
+    except (ValueError, AttributeError):
+        return None
 
 
 def includes(whole: t.Any, part: t.Any) -> bool:
@@ -324,7 +336,7 @@ ROOTLESS = [
 
 
 def plan_files(plan: Plan, host: Host) -> None:
-    plan.part = part = part_of(plan.mode, docker_version(host))
+    plan.part = part = part_of(plan.mode, docker_version(host), host.daemon_json, host.part)
     text = json.dumps(part, indent=1, sort_keys=True) + "\n" if part else ""
     plan.directories = [{"path": DROP_IN.rpartition("/")[0]}, {"path": "/etc/udev"}, {"path": "/etc/udev/rules.d"}]
     plan.files = [{"path": DROP_IN, "content": DROP_IN_TEXT}, {"path": UDEV_RULE, "content": UDEV_TEXT}]

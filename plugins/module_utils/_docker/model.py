@@ -56,11 +56,17 @@ DOCKER_CE = "docker-ce"
 VERSIONED = (ARCHIVE, "docker-cli", DOCKER_CE, "docker-ce-cli", "docker-ce-rootless-extras")
 # The path depends on the edition. apt replaces this file when it upgrades docker.
 PROGRAMS = {ARCHIVE: "/usr/sbin/dockerd", DOCKER_CE: "/usr/bin/dockerd"}
-CONFLICTS = {ARCHIVE: (DOCKER_CE, "podman-docker"), DOCKER_CE: (ARCHIVE, "podman-docker")}
+CONFLICTS = {
+    # moby-engine: the docker of Azure's images.
+    ARCHIVE: (DOCKER_CE, "podman-docker", "moby-engine"),
+    DOCKER_CE: (ARCHIVE, "podman-docker", "moby-engine"),
+}
 # Epoch of the versions in Docker's repository.
 EPOCHS = {ARCHIVE: "", DOCKER_CE: "5:"}
 # `dockerd --validate`.
 VALIDATE_SINCE = (23,)
+# The directory of remapped users in the data root, by their first uid and gid.
+REMAPPED = re.compile(r"[0-9]+\.[0-9]+")
 
 
 def coming_parts(parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
@@ -255,6 +261,13 @@ def data_root_of(options: t.Mapping[str, t.Any], arguments: t.Sequence[str] | No
     """Return where dockerd stores its data, by its options and its command line. ``graph`` is the name before docker 23."""
     named = [options.get("data-root"), options.get("graph"), *flags(arguments or (), "--data-root", "--graph", "-g")]
     return next((str(path) for path in named if path), DATA_ROOT)
+
+
+def named_root(info: t.Mapping[str, t.Any]) -> str:
+    """Return the data root as daemon.json names it. With remapped users docker works in a directory below, 165536.165536."""
+    root = str(info.get("DockerRootDir", ""))
+    folder, _slash, name = root.rpartition("/")
+    return folder if "name=userns" in (info.get("SecurityOptions") or ()) and REMAPPED.fullmatch(name) else root
 
 
 def reset_options(host: Host, wanted: t.Mapping[str, t.Any]) -> Options:

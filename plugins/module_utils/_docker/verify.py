@@ -10,7 +10,11 @@ import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import CONTAINERD_ROOT, DATA_ROOT
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
+    CONTAINERD_ROOT,
+    DATA_ROOT,
+    named_root,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import same_path
 
 Params = t.Mapping[str, t.Any]
@@ -51,7 +55,7 @@ def other_options(info: Params, wanted: Params, mirrors: t.Sequence[str]) -> lis
     same = {
         "live-restore": info.get("LiveRestoreEnabled", False) == wanted.get("live-restore", False),
         "log-driver": info.get("LoggingDriver", "") == wanted.get("log-driver", "json-file"),
-        "data-root": same_path(info.get("DockerRootDir", ""), wanted.get("data-root", DATA_ROOT)),
+        "data-root": same_path(named_root(info), wanted.get("data-root", DATA_ROOT)),
         "registry-mirrors": not mirrors or found == [mirror.rstrip("/") for mirror in mirrors],
     }
     return [name for name, is_same in same.items() if not is_same]

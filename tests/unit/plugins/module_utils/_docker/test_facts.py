@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.facts import (
     describe_containers,
     parse_routes,
     place_of,
     read_place,
+    read_stopped_daemon,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import parse_mountinfo
 
@@ -61,3 +65,18 @@ def test_planned_mount_is_the_disk_of_a_directory() -> None:
     place = read_place("/data/docker", [], coming)
     assert (place.mount, place.kind, place.free_bytes) == ("/data", "xfs", 10**12)
     assert read_place("/", [], coming).mount == "/"
+
+
+def test_what_a_docker_with_remapped_users_stored(tmp_path: Path) -> None:
+    root = tmp_path / "var/lib/docker"
+    for place in (
+        "containers/a",
+        "165536.165536/containers/b",
+        "165536.165536/image/overlay2/imagedb/content/sha256/c",
+    ):
+        (root / place).mkdir(parents=True)
+    (root / "165536.165536/swarm").mkdir()
+    (root / "165536.165536/swarm/docker-state.json").touch()
+    stopped = read_stopped_daemon(Tree(str(tmp_path)), ["docker.io"], '{"userns-remap": "default"}')
+    assert stopped
+    assert (stopped.root, stopped.stored, stopped.swarm) == ("/var/lib/docker", 3, True)

@@ -89,6 +89,15 @@ def test_mode_and_part_follow_the_docker_version(version, mode, part):
     assert part_of(chosen, version) == part
 
 
+def test_cdi_that_the_host_switches_off_stays_on():
+    version, on = (29, 1), {"features": {"cdi": True}}
+    assert part_of(CDI, version, '{"features": {"cdi": false}}') == on
+    # The next run sees the part in daemon.json, and no longer what the host's own file says.
+    assert part_of(CDI, version, '{"features": {"cdi": true}}', '{"features": {"cdi": true}}') == on
+    assert part_of(CDI, version, '{"features": {"cdi": true}}') == {}
+    assert part_of(CDI, version, '{"features": []}') == {}
+
+
 def test_legacy_runtime_is_not_the_default():
     assert choose_mode("legacy", (28, 3))[0] == LEGACY
     assert PART in paths(plan_present(host(), params(mode="legacy")))

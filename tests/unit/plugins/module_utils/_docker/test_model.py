@@ -29,3 +29,15 @@ def test_the_root_of_a_table_is_not_that_of_containerd() -> None:
 def test_a_version_means_whole_numbers(version: str, installed: str, meant: bool) -> None:
     request = request_of(edition="docker-ce", version=version)
     assert fnmatch.fnmatchcase(installed, docker.glob_of(request, "docker-ce")) is meant
+
+
+@pytest.mark.parametrize(
+    ("root", "security", "named"),
+    [
+        ("/data/docker/100000.100000", ["name=seccomp,profile=builtin", "name=userns"], "/data/docker"),
+        ("/data/docker", ["name=userns"], "/data/docker"),
+        ("/data/docker/100000.100000", None, "/data/docker/100000.100000"),
+    ],
+)
+def test_data_root_by_its_name(root: str, security: list[str] | None, named: str) -> None:
+    assert docker.named_root({"DockerRootDir": root, "SecurityOptions": security}) == named
