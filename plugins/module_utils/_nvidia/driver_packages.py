@@ -16,7 +16,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     package_names,
     package_sets,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import (
+    headers_along,
+    is_kernel_metapackage,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import origins_now
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
     Facts,
@@ -68,8 +71,7 @@ def _headers(draft: Draft) -> list[str]:
     if draft.request.lock:
         return missing
     packages = draft.host["packages"]
-    images = sorted(name for name in packages if is_kernel_metapackage(name) and "-image-" in name)
-    following = [name.replace("-image-", "-headers-") for name in images]
+    following = sorted({headers_along(name) for name in packages if is_kernel_metapackage(name)})
     return missing + [name for name in following if name not in packages and draft.host["available"].get(name)]
 
 

@@ -16,7 +16,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import DKMS, Change
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_host
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import (
+    headers_along,
+    is_kernel_metapackage,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.package_facts import origins_now
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
     Facts,
@@ -42,7 +45,7 @@ def change_of(facts: Facts, plan: Plan, upgrade: bool = False) -> Change | None:
     kernels = {name for name in packages if is_kernel_metapackage(name)} if upgrade else set()
     if plan.build == DKMS:
         # The new kernel is useless without its headers, even if those of the old one were installed by their own name.
-        kernels |= {name.replace("-image-", "-headers-") for name in kernels}
+        kernels |= set(map(headers_along, kernels))
     install = list(dict.fromkeys([*plan.pinning, *plan.headers, *plan.install, *sorted(along), *sorted(kernels)]))
     if not install and not plan.remove:
         return None

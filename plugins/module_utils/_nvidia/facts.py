@@ -54,7 +54,7 @@ _SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
 _EFI_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
 # bash reads these files.
 _MOK_CERTIFICATE = re.compile(r"^\s*mok_certificate=(?:\"([^\"]*)\"|'([^']*)'|([^\s#;]*))", re.MULTILINE)
-_EFIVARS = "/sys/firmware/efi/efivars"
+_EFIVARS, _MOK = "/sys/firmware/efi/efivars", "/sys/firmware/efi/mok-variables"
 # efivarfs writes four bytes of attributes before a variable's value.
 _EFI_ATTRIBUTES = 4
 
@@ -167,7 +167,7 @@ def read_secure_boot(tree: Tree, distribution: str) -> Facts:
     """
     path = _dkms_certificate(tree, distribution)
     certificate = tree.bytes(path)
-    enrolled = _efi(tree, f"MokListRT-{_SHIM}") or tree.bytes("/sys/firmware/efi/mok-variables/MokListRT")
+    enrolled = _mok_list(tree)
     if distribution == "Debian":
         # Debian's kernels trust the firmware's list for modules as well (patch db-mok-keyring of src:linux); Ubuntu's are not known to.
         enrolled += _efi(tree, f"db-{_EFI_SECURITY}")
@@ -191,6 +191,13 @@ def _dkms_certificate(tree: Tree, distribution: str) -> str:
     ]
     key = next((row for row in package_data.MOK_KEYS if row.distribution == distribution), package_data.MOK_KEYS[0])
     return next(filter(None, reversed(named)), key.certificate)
+
+
+def _mok_list(tree: Tree) -> bytes:
+    """Return shim's list of keys. One that is too long for a variable goes on in others: MokListRT1, MokListRT2 ..."""
+    found = [_efi(tree, name) for name in tree.names(_EFIVARS) if re.fullmatch(rf"MokListRT\d*-{_SHIM}", name)]
+    found += [tree.bytes(f"{_MOK}/{name}") for name in tree.names(_MOK) if re.fullmatch(r"MokListRT\d*", name)]
+    return b"".join(found)
 
 
 def _efi(tree: Tree, name: str) -> bytes:

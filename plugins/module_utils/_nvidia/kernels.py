@@ -49,7 +49,8 @@ def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[
     builds = read_dkms(tree)
     kernels = []
     for release in sorted({running, following["release"], *installed_kernels(tree)} - {""}, key=version_key):
-        headers = f"linux-headers-{release}"
+        named = header_packages(release)
+        headers = next(filter(policy.get, named), named[0])
         kernels.append(
             {
                 "release": release,
@@ -64,6 +65,12 @@ def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[
             }
         )
     return kernels
+
+
+def header_packages(release: str) -> list[str]:
+    """Return the packages that may have the headers of a kernel. Proxmox has names of its own, and older ones for older kernels."""
+    owners = ("proxmox", "pve") if release.endswith("-pve") else ("linux",)
+    return [f"{owner}-headers-{release}" for owner in owners]
 
 
 def _upstream(tree: Tree, release: str, packages: t.Mapping[str, Facts], running: bool) -> str:
@@ -128,5 +135,13 @@ def kernel_flavours(packages: t.Iterable[str]) -> list[str]:
 
 
 def is_kernel_metapackage(name: str) -> bool:
-    """Return whether a package installs the next kernel: linux-image-amd64, linux-headers-generic-hwe-24.04."""
-    return bool(re.match(r"linux-(image|headers|generic)", name)) and not re.search(r"\d+\.\d+\.\d+", name)
+    """Return whether a package installs the next kernel: linux-image-amd64, linux-headers-generic-hwe-24.04, proxmox-default-kernel."""
+    of_proxmox = re.fullmatch(r"(proxmox|pve)-(default-(kernel|headers)|headers|(kernel|headers)-\d+\.\d+)", name)
+    return bool(
+        of_proxmox or (re.match(r"linux-(image|headers|generic)", name) and not re.search(r"\d+\.\d+\.\d+", name))
+    )
+
+
+def headers_along(name: str) -> str:
+    """Return the metapackage of the headers for the kernels that a metapackage brings; the name of one that brings both."""
+    return re.sub(r"-(image|kernel)(?=-|$)", "-headers", name)

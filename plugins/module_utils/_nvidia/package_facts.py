@@ -14,7 +14,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import kernel_flavours
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import (
+    header_packages,
+    headers_along,
+    is_kernel_metapackage,
+    kernel_flavours,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
     Facts,
     branch_of,
@@ -51,7 +56,10 @@ def read_packages(tree: Tree) -> dict[str, Facts]:
         name: entry
         for name, entry in _read_status(tree).items()
         if ":" not in name
-        and (is_driver_package(name) or re.match(r"cuda-|nvidia-|linux-(image|headers|generic)", name))
+        and (
+            is_driver_package(name)
+            or re.match(r"cuda-|nvidia-|(linux|proxmox|pve)-(default-)?(image|kernel|headers|generic)", name)
+        )
     }
 
 
@@ -101,7 +109,8 @@ def wanted_names(system: Facts, packages: t.Iterable[str], kernels: t.Iterable[s
     """Return the packages to ask apt about: the installed ones, those that a plan can want, and headers for the kernels."""
     branches = {row.number for row in data.BRANCHES}
     flavours = kernel_flavours(packages)
-    names = {*packages, *(f"linux-headers-{kernel}" for kernel in (*kernels, *flavours))}
+    names = {*packages, *(name for kernel in (*kernels, *flavours) for name in header_packages(kernel))}
+    names |= {headers_along(name) for name in names if is_kernel_metapackage(name)}
     for row in package_data.PACKAGE_SETS:
         if row.distribution == system["distribution"]:
             for template in (*row.packages, *row.dkms, *row.prebuilt, *row.pinning):

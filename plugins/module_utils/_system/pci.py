@@ -21,12 +21,16 @@ PASSED_ON = frozenset({"vfio-pci", "nvgrace-gpu-vfio-pci", "pci-stub", "pciback"
 
 
 def nvidia_devices(tree: Tree, kind: str) -> list[str]:
-    """Return the addresses of NVIDIA's devices of a class, such as 0000:01:00.0."""
+    """Return the addresses of NVIDIA's devices of a class, such as 0000:01:00.0.
+
+    A virtual function (SR-IOV) is a part of a card for a virtual machine, and no card of this host.
+    """
     return [
         address
         for address in tree.names(DEVICES)
         if tree.text(f"{DEVICES}/{address}/vendor").strip() == NVIDIA
         and tree.text(f"{DEVICES}/{address}/class").startswith(kind)
+        and not tree.link(f"{DEVICES}/{address}/physfn")
     ]
 
 

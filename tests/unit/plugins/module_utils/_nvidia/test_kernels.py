@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import (
+    headers_along,
     is_kernel_metapackage,
     next_kernel,
     read_dkms,
@@ -122,7 +123,27 @@ def test_the_highest_kernel_is_a_guess(root: Root) -> None:
         ("linux-headers-generic-hwe-24.04", True),
         ("linux-image-6.1.0-37-amd64", False),
         ("linux-base", False),
+        ("proxmox-default-kernel", True),
+        ("proxmox-kernel-6.14", True),
+        ("pve-headers", True),
+        ("proxmox-kernel-6.14.11-2-pve-signed", False),
+        ("proxmox-kernel-helper", False),
     ],
 )
 def test_kernel_metapackage(name: str, brings_the_next: bool) -> None:
     assert is_kernel_metapackage(name) is brings_the_next
+
+
+@pytest.mark.parametrize(
+    ("name", "headers"),
+    [
+        ("linux-image-amd64", "linux-headers-amd64"),
+        ("linux-image-generic-hwe-24.04", "linux-headers-generic-hwe-24.04"),
+        ("linux-generic", "linux-generic"),
+        ("linux-headers-amd64", "linux-headers-amd64"),
+        ("proxmox-default-kernel", "proxmox-default-headers"),
+        ("proxmox-kernel-6.14", "proxmox-headers-6.14"),
+    ],
+)
+def test_headers_come_along_with_the_kernels(name: str, headers: str) -> None:
+    assert headers_along(name) == headers

@@ -34,6 +34,16 @@ def test_displays_of_nvidia_are_found_and_their_sound_is_not(machine: Tree) -> N
     assert nvidia_devices(machine, DISPLAY) == ["0000:01:00.0", "0000:41:00.0"]
 
 
+def test_a_part_of_a_card_for_a_virtual_machine_is_no_card(machine: Tree) -> None:
+    part = Path(machine.at(f"{DEVICES}/0000:41:00.4"))
+    part.mkdir()
+    (part / "vendor").write_text("0x10de\n")
+    (part / "class").write_text("0x030200\n")
+    assert "0000:41:00.4" in nvidia_devices(machine, DISPLAY)
+    (part / "physfn").symlink_to("../0000:41:00.0")
+    assert "0000:41:00.4" not in nvidia_devices(machine, DISPLAY)
+
+
 def test_switches_are_found(machine: Tree) -> None:
     assert nvidia_devices(machine, SWITCH) == ["0000:81:00.0"]
 
