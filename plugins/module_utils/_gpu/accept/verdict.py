@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings, cuda_words
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import (
     COPY_TESTS,
     Facts,
@@ -371,20 +371,6 @@ def finding(report: Facts) -> dict[str, str]:
     }
 
 
-# What CUDA says when software, and no card, is the cause.
-_STEPS_OF_CUDA = (
-    ("no kernel image", "install a PyTorch whose CUDA has kernels for this card, or name another Python as `python`"),
-    *(
-        (sign, "install a newer driver (role nvidia_driver), or a PyTorch for an older CUDA")
-        for sign in ("driver version is insufficient", "driver on your system is too old")
-    ),
-    (
-        "system not yet initialized",
-        "start nvidia-fabricmanager in the version of the driver: the GPUs of this machine are connected by NVSwitches",
-    ),
-)
-
-
 def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
     """Return the evidence and the next step where a program did not measure its card; None where it did, even if it failed later."""
     if any(event.get("event") == "did" and event.get("step") == "measure" for event in outcome.events):
@@ -397,8 +383,7 @@ def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
             "cpu_build": "install a PyTorch that was built with CUDA, or name another Python as `python`",
             "no_gpu": "check the driver and the rights of /dev/nvidia*; `smoke_test` has the exact reason",
         }
-        of_cuda = (step for sign, step in _STEPS_OF_CUDA if sign in failed["words"].lower())
-        step = next(of_cuda, steps.get(failed["reason"], LOOK))
+        step = cuda_words.step(failed["words"]) or steps.get(failed["reason"], LOOK)
         return f"{python}: {failed['words']}", step
     output = outcome.output or "it printed nothing"
     return (

@@ -31,7 +31,7 @@ _GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 _UNKNOWN_LINK = 8.0
 # Boards on which every NVLink of the GPU is wired. A PCIe card has a bridge, or no links. Such a GPU alone is on an adapter for a slot,
 # or in a virtual machine without its board (l4rz/running-nvidia-sxm-gpus-in-consumer-pcs#2): nothing is at the other end.
-_WIRED = re.compile(r"SXM|HBM3$|^NVIDIA (H20|H200|B200|B300)$")
+_WIRED = re.compile(r"SXM|HBM3$|^NVIDIA (H20|H200|G?B200|G?B300)$")
 # The fabric manager begins at boot and is done within minutes.
 _FABRIC_S = 600
 _STEP_SLOT = "check slot and riser, and the BIOS's setting for them"

@@ -116,7 +116,11 @@ def _absence(card: Signs) -> t.Iterator[Reason]:
     if kind == "unsupported":
         evidence = "the driver does not support this card, and does not use it"
         yield reason(
-            "unsupported", evidence, PROBE, data.MONITOR, "choose a driver that supports it, or ignore `unsupported`"
+            "unsupported",
+            evidence,
+            PROBE,
+            data.MONITOR,
+            "choose a driver that supports it, with the right modules (nvidia_driver_modules: auto), or ignore `unsupported`",
         )
         return
     evidence = {

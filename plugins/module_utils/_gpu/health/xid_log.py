@@ -37,9 +37,12 @@ _DEAD = re.compile(
     re.DOTALL,
 )
 FALLEN_OFF_THE_BUS = 79
-# A card that is too old, or too new, for the driver. The text for legacy drivers has no address.
+# A card that is too old, or too new, for the driver or its kind of modules. The texts for legacy drivers and for the open modules before
+# 560, which had no support for all cards, have no address.
 _UNSUPPORTED = re.compile(
-    r"NVRM: The NVIDIA (?:GPU (?P<address>[0-9a-fA-F:]+)\.\d)?.{,300}?(?:is\s+(?:NVRM:\s+)?not supported by|supported through the)",
+    r"NVRM: The NVIDIA (?:GPU (?P<address>[0-9a-fA-F:]+)\.\d)?.{,300}?"
+    r"(?:is\s+(?:NVRM:\s+)?not supported by|supported through the|requires\s+(?:NVRM:\s+)?use of the NVIDIA open)"
+    r"|NVRM: Open nvidia\.ko is only ready",
     re.DOTALL,
 )
 _ABOUT_A_GPU = "NVRM: The NVIDIA "

@@ -325,6 +325,9 @@ class _Reader:
         request = self.request
         if daemon.user and daemon.multiuser:
             self.refuse("multiuser", "and `user` exclude each other: one server for all, or the daemon of one user")
+        older = [device.uuid for device in devices if not device.volta]
+        if daemon.multiuser and older:
+            self.refuse("multiuser", f"needs Volta or newer: {', '.join(older)} would refuse all users but root")
         if daemon.protocol == 3 and driver_major(self.driver) < PROTOCOL_3_DRIVER:
             self.refuse(
                 "protocol", f"3 needs driver {PROTOCOL_3_DRIVER}, this is {self.driver or 'unknown'}; take auto or 2"

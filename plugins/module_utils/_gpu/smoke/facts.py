@@ -35,7 +35,7 @@ class Host:
 
 
 _LISTING = {
-    "gpu": r"GPU .*\(UUID: (?P<uuid>GPU-[^)]+)\).*",
+    "gpu": r"GPU .*\(UUID: (?P<uuid>[^)\s]+)\).*",
     "part": r"\s+MIG .*\(UUID: (?P<uuid>MIG-[^)]+)\).*",
     "nothing": r"No devices (were )?found\.?",
 }

@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import problems
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import cuda_words
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.process import Outcome
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.request import (
@@ -88,7 +89,6 @@ _DRIVER_EVERYWHERE = {
 }
 # By a part of PyTorch's error when the training fails.
 _TRAINING = {
-    "no kernel image": "take a newer PyTorch: this one was not built for this GPU. For one older than Turing take wheels of cu126",
     "cudnn": "install this PyTorch again: its cuDNN does not match it",
     "": "read `journalctl --dmesg --grep NVRM`, and run the program by hand (docs/smoke_test.md)",
 }
@@ -158,7 +158,8 @@ def remedy(place: Place, report: Report) -> str:
     if reason == "no_gpu":
         return driver_remedy(place, report)
     if reason == "training":
-        return next(text for pattern, text in _TRAINING.items() if pattern in report["words"].lower())
+        known = cuda_words.step(report["words"])
+        return known or next(text for pattern, text in _TRAINING.items() if pattern in report["words"].lower())
     if reason == "container" and re.search(r"\bcdi\b|nvidia|gpu", report["words"], re.IGNORECASE):
         return _OF_CONTAINERS
     template = {**_REMEDIES_EVERYWHERE, **_REMEDIES[place.kind]}.get(reason, _TRAINING[""])

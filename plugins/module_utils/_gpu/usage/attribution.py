@@ -31,9 +31,11 @@ _CONTAINER = re.compile(
 )
 # A container of podman in a unit of its own (`--cgroups=split`, Quadlet).
 _PAYLOAD = re.compile(rf"libpod-payload-({_ID})")
-_MACHINE = re.compile(r"(?:machine-|lxc\.payload\.)(.+?)(?:\.scope)?|systemd-nspawn@(.+)\.service")
-# Parents with the name of a container below them: LXC before 4, and Proxmox.
-_LXC = re.compile(r"lxc(?:\.payload)?")
+_MACHINE = re.compile(r"machine-(.+)\.scope|lxc\.payload\.(.+)|systemd-nspawn@(.+)\.service")
+# Parents with the name of a container below them: LXC before 4, Proxmox, and the builds of docker.
+_PARENT = re.compile(r"lxc(?:\.payload)?|buildkit")
+# systemd writes a dash of a name as this in the name of a unit (systemd-escape(1)).
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 # containerd without systemd writes `kubepods-podUID.slice:cri-containerd:ID` as one name.
 _PODS = re.compile(r"(?:kubelet-)?kubepods(?:[.-].*)?")
 _POD = re.compile(r"(?:.*-)?pod([0-9a-f]{8}[-_]?[0-9a-f_-]{23,27})(?:\.slice(?::.*)?)?")
@@ -185,10 +187,10 @@ def _of_jupyter(label: str, unit: str, process: _Process) -> Owner:
 
 
 def _container(part: str, below: t.Sequence[str]) -> str:
-    if _LXC.fullmatch(part) and below:
+    if _PARENT.fullmatch(part) and below:
         return below[0]
     match = _CONTAINER.fullmatch(part) or _PAYLOAD.fullmatch(part) or _MACHINE.fullmatch(part)
-    return _group(match) if match else ""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), _group(match)) if match else ""
 
 
 def _first(pattern: re.Pattern[str], parts: t.Iterable[str]) -> str:

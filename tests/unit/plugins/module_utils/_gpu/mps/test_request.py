@@ -145,6 +145,11 @@ def test_one_user_and_all_users_exclude_each_other() -> None:
     assert "exclude each other" in refusal(user="alice", multiuser=True)
 
 
+def test_an_old_card_has_no_server_for_all_users() -> None:
+    assert "needs Volta" in refusal(dataclasses.replace(H200, capability=(6, 1)), multiuser=True)
+    assert not read(dataclasses.replace(H200, capability=None), multiuser=True).refusals
+
+
 def test_too_long_socket_path_is_refused() -> None:
     assert "a socket may have 107" in refusal(root=f"/run/{'x' * 100}")
 

@@ -75,6 +75,13 @@ def owner(groups: str, uid: int, names: Names = NAMES) -> tuple[str, str, str]:
         (f"0::/docker/{ID}", 33, ("", "container", "trainer")),
         (f"0::/system.slice/docker.service/docker/{ID}", 33, ("", "container", "trainer")),
         ("0::/machine.slice/libpod-" + "ab" * 32 + ".scope", 0, ("", "container", "ab" * 6)),
+        (
+            "0::/machine.slice/machine-libpod_pod_" + "cd" * 32 + ".slice/libpod-" + "ab" * 32 + ".scope/container",
+            1000,
+            ("", "container", "ab" * 6),
+        ),
+        ("0::/machine.slice/machine-my\\x2dbox.scope", 1000, ("", "container", "my-box")),
+        ("0::/docker/buildkit/" + "a1" * 12, 1000, ("", "container", "a1" * 12)),
         ("0::/lxc.payload.box/init.scope", 0, ("", "container", "box")),
         ("0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_0", 1000, ("alice", "slurm", "42")),
         ("0::/system.slice/node1_slurmstepd.scope/job_7/step_extern", 1001, ("bob", "slurm", "7")),
