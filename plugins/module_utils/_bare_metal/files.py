@@ -30,6 +30,7 @@ PATIENCE = (NO_WAIT, "x-systemd.device-timeout=10s")
 # What these are mounted from is a path of another file system, or has one in its options.
 _FROM_A_PATH = ("bind", "rbind", "loop")
 _PATH_OPTIONS = ("lowerdir", "upperdir", "workdir", "loop")
+_IN_MEMORY = re.compile(r"/dev/z?ram\d")
 # A device that is encrypted with a key of these is written to at each boot.
 _RANDOM = ("/dev/urandom", "/dev/random", "/dev/hwrng")
 _WRITES = ("swap", "tmp", "plain")
@@ -147,6 +148,7 @@ def _find_swap(entries: t.Sequence[Row], found: list[str], references: Reference
         and row.fields[2] == "swap"
         and row.fields[0].startswith("/dev/")
         and not is_tag(row.fields[0])
+        and not _IN_MEMORY.match(row.fields[0])
     ]
     if len(unnamed) == len(unknown) == 1:
         found[unknown[0]] = unnamed[0]
@@ -188,10 +190,13 @@ def _sources(row: Row) -> list[str]:
     """Return the directories and files of other file systems that a line needs."""
     values = dict(option.partition("=")[::2] for option in row.options)
     found = [value for name in _PATH_OPTIONS for value in values.get(name, "").split(":")]
-    source = row.fields[0]
+    # mount.fuse(8): the program may be in front, as in `mhddfs#/mnt/a,/mnt/b`.
+    program = re.match(r"[\w.-]+#", row.fields[0])
+    source = row.fields[0][program.end() if program else 0 :]
     if source.startswith("/") and not source.startswith("/dev/"):
-        # A pool (mergerfs) has several, with wildcards.
-        found += [re.split(r"[*?\[{]", part)[0].rstrip("/") or "/" for part in source.split(":")]
+        # A pool (mergerfs, mhddfs) has several, with wildcards.
+        parts = re.split("[:,]" if program else ":", source)
+        found += [re.split(r"[*?\[{]", part)[0].rstrip("/") or "/" for part in parts]
     return [normal(path) for path in found if path.startswith("/")]
 
 

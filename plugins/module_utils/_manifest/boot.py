@@ -47,8 +47,8 @@ def parse_efibootmgr(text: str) -> Facts:
         number, active, rest = match["number"], match["active"], match["rest"]
         label, _tab, path = rest.partition("\t")
         disk = re.search(r"HD\((\d+),GPT,([0-9A-Fa-f-]{36})", path)
-        # Version 17 and older print `File(\EFI\x)`, newer ones only the path after a slash.
-        file = re.search(r"File\(([^)]*)\)|/(\\[^/\s]+)", path)
+        # Version 17 and older print `File(\EFI\x)`, newer ones only the path after a slash, and the entry's data right behind it.
+        file = re.search(r"File\(([^)]*)\)|/(\\[^/\s]*?\.efi|\\[^/\s]+)", path, re.IGNORECASE)
         entries.append(
             {
                 "number": number.upper(),

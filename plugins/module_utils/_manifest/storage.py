@@ -43,8 +43,9 @@ def parse_lsblk(text: str) -> Facts:
 
     def visit(node: Facts, parent: str) -> None:
         kind = _KINDS.get(node["type"]) or ("md" if re.fullmatch(r"raid\d+|linear|md", node["type"]) else "")
-        # A drive without a medium has no size; zram and a RAM disk are no place for anything.
-        if not kind or not node.get("size") or re.match(r"(zram|ram|fd|sr)\d", node["name"]):
+        # A drive without a medium has no size; zram and a RAM disk are no place for anything. Volumes of ZFS and disks over the network
+        # (nbd, rbd) are parts of something else.
+        if not kind or not node.get("size") or re.match(r"(zram|ram|fd|sr|zd|nbd|rbd)\d", node["name"]):
             return
         device = found.setdefault(
             node["name"],

@@ -212,3 +212,21 @@ def test_the_boot_waits_for_nothing_of_an_absent_disk() -> None:
         "/store", "/srv/nfs", "/deep", "/mnt/image", "/pool", "/merged", "none",
     ]  # fmt: skip
     assert files.edit_fstab(text, REFERENCES, ()) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "waits"),
+    [
+        ("mergerfs#/data/a:/data/b", False),
+        ("bindfs#/data/a", False),
+        ("sshfs#me@server.example.org:/data/a", True),
+        ("/data/a#1", False),
+        ("LABEL=a#/data/b", True),
+        ("/srv/a,/data/b", True),
+    ],
+)
+def test_a_program_may_be_in_front_of_what_a_line_needs(source: str, waits: bool) -> None:
+    name = next(name for name, reference in REFERENCES.items() if reference["uuid"] == BOOT)
+    text = f"UUID={BOOT} /data ext4 defaults 0 2\n{source} /pool fuse allow_other 0 0\n"
+    last = files.edit_fstab(text, REFERENCES, [name]).splitlines()[-1]
+    assert ("nofail" not in last) is waits

@@ -46,6 +46,7 @@ def test_devices_without_storage_are_left_out() -> None:
         {"name": "loop0", "type": "loop", "size": 1, "path": "/dev/loop0"},
         {"name": "sr0", "type": "rom", "size": 1, "path": "/dev/sr0"},
         {"name": "zram0", "type": "disk", "size": 1, "path": "/dev/zram0"},
+        *({"name": name, "type": "disk", "size": 1, "path": f"/dev/{name}"} for name in ("zd16", "nbd0", "rbd0")),
         {"name": "sdb", "type": "disk", "size": 0, "path": "/dev/sdb"},
         {"name": "sdc", "type": "disk", "size": 4096, "path": "/dev/sdc"},
     ]
