@@ -53,6 +53,7 @@ _value:
   type: dict
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -64,8 +65,11 @@ BASE = "base"
 PAID = re.compile(
     r"(defaults|anaconda|main|r|msys2|pkgs)(/.*)?|https?://(([\w-]+\.)*anaconda\.com|repo\.continuum\.io)/.*"
 )
-# What conda-lock reads, and conda ignores.
-IGNORED = {"category", "platforms"}
+# What means something to conda, and is not supported; and `pip` beside the dependencies, whose packages conda would not install.
+REFUSED = ("variables", "pip")
+# The role decides on name and prefix.
+KNOWN = ("name", "prefix", "channels", "dependencies")
+ALIKE = 0.8
 SUBDIRECTORY = re.compile(r"/(noarch|(linux|osx|win)-\w+)$")
 
 
@@ -149,6 +153,11 @@ def plain(text: str) -> str:
     if build and not re.fullmatch(r"[\w.:-]+=[^*!]+=[\w*]+", text.strip()):
         name, version, rest = build.groups()
         return f"{name}[version='{'' if '*' in version else '=='}{version}',build='{rest}']"
+    several = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([\w.+!]+)((?:[,|][\w.+!]+)+)\s*", text)
+    if several:
+        # conda takes the first one as the beginning of a version, and the others as they are.
+        name, first, others = several.groups()
+        return f"{name} {first}.*" + re.sub(r"([,|])", r"\1==", others)
     found = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([^=\s<>!~*,|]+)(\.\*|=[\w*]+)?\s*", text)
     if not found:
         return text
@@ -170,13 +179,18 @@ def _read(text: str) -> tuple[dict[str, Any], str]:
         data = yaml.safe_load(text)
         rows = data["dependencies"]
         packages = [row for row in rows if isinstance(row, str)]
-        pip = [line for row in rows if not isinstance(row, str) for line in row["pip"] or []]
+        sections = [row["pip"] or [] for row in rows if not isinstance(row, str)]
+        pip = [line for section in sections for line in ([section] if isinstance(section, str) else section)]
     except (yaml.YAMLError, KeyError, TypeError):
         return {}, "is not an environment.yml with dependencies"
-    # The role decides on name and prefix.
-    unknown = data.keys() - {"name", "prefix", "channels", "dependencies"} - IGNORED
-    if unknown:
-        return {}, f"has {', '.join(sorted(unknown))}, which the role does not support"
+    # conda ignores sections of other tools. A word that is close to a known one is a mistake.
+    wrong = [
+        str(key)
+        for key in data.keys() - {*KNOWN}
+        if key in REFUSED or difflib.get_close_matches(str(key), KNOWN, cutoff=ALIKE)
+    ]
+    if wrong:
+        return {}, f"has {', '.join(sorted(wrong))}, which the role does not support"
     channels = [channel for channel in data.get("channels") or [] if channel != "nodefaults"]
     return {"packages": packages, "pip": pip, "channels": channels}, ""
 

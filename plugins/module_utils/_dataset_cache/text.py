@@ -62,19 +62,26 @@ def read_size(text: str | int, whole: int = 0) -> int:
     return int(match[1]) * scale if match[1].isdigit() else int(float(match[1]) * scale)
 
 
+# The armor of a message in clear text: RFC 9580, 7. The signature is not checked here: the user has the list from somewhere they trust.
+_SIGNED = re.compile(
+    rb"\s*-----BEGIN PGP SIGNED MESSAGE-----\n(?:Hash: [^\n]*\n)*\n(.*\n)-----BEGIN PGP SIGNATURE-----\n.*", re.DOTALL
+)
+
+
 def read_sums(text: bytes) -> dict[str, str]:
-    """Return SHA-256 by name, from lines of sha256sum, with or without --tag.
+    """Return SHA-256 by name, from lines of sha256sum, with or without --tag, and of ``openssl dgst``; they may be in a signed message.
 
     :raises ValueError: a line is none, or names what is outside.
     """
     found: dict[str, str] = {}
-    for line in text.decode("utf-8", "surrogateescape").split("\n"):
+    signed = _SIGNED.fullmatch(text.replace(b"\r\n", b"\n"))
+    for line in (signed[1] if signed else text).decode("utf-8", "surrogateescape").split("\n"):
         line = line.rstrip("\r")
         if not line.strip() or line.startswith("#"):
             continue
         # Some lists have one space only, which sha256sum takes as well.
         match = re.fullmatch(r"(\\?)([0-9a-fA-F]{64}) [ *]?(.+)", line) or re.fullmatch(
-            r"(\\?)SHA256 \((?P<name>.+)\) = (?P<sum>[0-9a-fA-F]{64})", line
+            r"(\\?)SHA256 ?\((?P<name>.+)\) ?= (?P<sum>[0-9a-fA-F]{64})", line
         )
         if not match:
             raise ValueError(f"no line of sha256sum: {shown(line[:100])}")

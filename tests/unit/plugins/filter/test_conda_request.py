@@ -61,6 +61,8 @@ def test_a_lock_and_a_version_of_cuda_without_quotes():
         ("name: x\n", "is not an environment.yml with dependencies"),
         ("dependencies: [{conda: [x]}]\n", "is not an environment.yml with dependencies"),
         ("dependencies: []\nvariables: {A: b}\n", "has variables, which the role does not support"),
+        ("dependencies: []\npip: [x]\n", "has pip, which the role does not support"),
+        ("dependencies: []\nchannel: [x]\n", "has channel, which the role does not support"),
         ("channels: [defaults]\ndependencies: []\n", "names defaults, Anaconda's own channels"),
     ],
 )

@@ -61,3 +61,16 @@ def test_sums_are_read_as_sha256sum_writes_them():
 def test_invalid_list_of_checksums_is_refused(line):
     with pytest.raises(ValueError, match="no line|outside|two sums"):
         program.read_sums(line.encode())
+
+
+def test_only_a_whole_signed_message_is_taken_apart():
+    line = "1" * 64 + "  x\n"
+    message = f"-----BEGIN PGP SIGNED MESSAGE-----\r\nHash: SHA256\r\n\r\n{line}-----BEGIN PGP SIGNATURE-----\n\nabc\n"
+    assert program.read_sums(message.encode()) == {"x": "1" * 64}
+    for text in (
+        message.partition("-----BEGIN PGP SIGNATURE")[0],
+        f"{line}{message}",
+        message.replace("Hash: ", "words "),
+    ):
+        with pytest.raises(ValueError, match="no line of sha256sum"):
+            program.read_sums(text.encode())
