@@ -38,6 +38,6 @@ _STEPS = (
 )
 
 
-def step(words: str) -> str:
-    """Return the next step for an error; empty where the words name none that is known."""
-    return next((text for sign, text in _STEPS if sign in words.lower()), "")
+def step(message: str) -> str:
+    """Return the next step for an error; empty where the message has none that is known."""
+    return next((text for sign, text in _STEPS if sign in message.lower()), "")

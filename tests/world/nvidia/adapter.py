@@ -153,8 +153,8 @@ def pins(files: dict[str, str]) -> list[dict[str, Any]]:
 
 def headers(release: str, offered: list[str], packages: tuple[str, ...] = ()) -> list[str]:
     """Return the headers that are installed for a kernel that has none, where apt offers these packages."""
-    asked = package_facts.wanted_names({"distribution": "Debian"}, packages, {release})
-    policy = {name: [{"version": "1", "origins": ["other"]}] for name in offered if name in asked}
+    names = package_facts.wanted_names({"distribution": "Debian"}, packages, {release})
+    policy = {name: [{"version": "1", "origins": ["other"]}] for name in offered if name in names}
     host = tree({"/proc/sys/kernel/osrelease": f"{release}\n", f"/boot/vmlinuz-{release}": ""})
     rows = kernels.read_kernels(host, {name: {"version": "1"} for name in packages}, policy)
     return [row["headers_package"] for row in rows if row["headers_available"]]

@@ -158,8 +158,9 @@ def remedy(place: Place, report: Report) -> str:
     if reason == "no_gpu":
         return driver_remedy(place, report)
     if reason == "training":
-        known = cuda_words.step(report["words"])
-        return known or next(text for pattern, text in _TRAINING.items() if pattern in report["words"].lower())
+        return cuda_words.step(report["words"]) or next(
+            text for pattern, text in _TRAINING.items() if pattern in report["words"].lower()
+        )
     if reason == "container" and re.search(r"\bcdi\b|nvidia|gpu", report["words"], re.IGNORECASE):
         return _OF_CONTAINERS
     template = {**_REMEDIES_EVERYWHERE, **_REMEDIES[place.kind]}.get(reason, _TRAINING[""])

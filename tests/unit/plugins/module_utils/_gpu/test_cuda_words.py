@@ -15,10 +15,10 @@ PLACE = Place("environment", "lab", "/usr/bin/python3")
 
 @pytest.mark.parametrize(("sign", "step"), cuda_words._STEPS)
 def test_both_proofs_say_the_same(sign: str, step: str) -> None:
-    words = f"CUDA error: {sign.upper()}, and more"
-    assert cuda_words.step(words) == step
-    assert remedy(PLACE, {"reason": "training", "words": words, "driver": "CUDA_SUCCESS", "gpus": []}) == step
-    found = failure(Outcome(4, [{"event": "failed", "step": None, "reason": "broke_off", "words": words}]), "python")
+    message = f"CUDA error: {sign.upper()}, and more"
+    assert cuda_words.step(message) == step
+    assert remedy(PLACE, {"reason": "training", "words": message, "driver": "CUDA_SUCCESS", "gpus": []}) == step
+    found = failure(Outcome(4, [{"event": "failed", "step": None, "reason": "broke_off", "words": message}]), "python")
     assert found
     assert found[1] == step
 
