@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import cards as health_cards
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import links, xid_log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health_verdict
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot, parted
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import parse_name
@@ -151,6 +155,12 @@ def pins(files: dict[str, str]) -> list[dict[str, Any]]:
     return [{"packages": row["packages"], "priority": row["priority"]} for row in package_facts.read_pins(tree(files))]
 
 
+def loaded(text: str) -> list[str]:
+    """Return version and kind of the driver that is loaded."""
+    found = driver_facts.read_driver(tree({"/proc/driver/nvidia/version": text}))
+    return [found["loaded"], found["modules"]]
+
+
 def headers(release: str, offered: list[str], packages: tuple[str, ...] = ()) -> list[str]:
     """Return the headers that are installed for a kernel that has none, where apt offers these packages."""
     names = package_facts.wanted_names({"distribution": "Debian"}, packages, {release})
@@ -229,6 +239,24 @@ def xids(text: str) -> list[list[Any]]:
 
 def unsupported(text: str) -> list[str]:
     return sorted(xid_log.read(text).unsupported)
+
+
+def not_used(text: str, cards: list[dict[str, Any]]) -> list[str]:
+    """Return why NVML shows none of the cards of a host, by the kernel's log."""
+    files, bound = pci_files(cards)
+    host = tree({**files, "/sys/module/nvidia/version": ""}, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
+    found = health_cards.read(host, _empty, [])
+    health_cards.add_without_driver(found, host, xid_log.read(text).unsupported)
+    whats = [card.get("absent") or "not_shown" for card in found.cards]
+    absences = [what if what == "not_shown" else {"what": what, "boots": 2} for what in whats]
+    signs = [{"shown_by_nvml": False} if what == "not_shown" else {"absence": what} for what in absences]
+    return [health_verdict.judge(sign, [], {})["reasons"][0]["what"] for sign in signs]
+
+
+@contextmanager
+def _empty() -> Iterator[Any]:
+    """Stand for an NVML that has no card."""
+    yield mock.Mock(cards=list)
 
 
 def sxids(text: str) -> list[list[Any]]:
