@@ -246,10 +246,8 @@ def not_used(text: str, cards: list[dict[str, Any]]) -> list[str]:
     files, bound = pci_files(cards)
     host = tree({**files, "/sys/module/nvidia/version": ""}, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
     found = health_cards.read(host, _empty, [])
-    health_cards.add_without_driver(found, host, xid_log.read(text).unsupported)
-    whats = [card.get("absent") or "not_shown" for card in found.cards]
-    absences = [what if what == "not_shown" else {"what": what, "boots": 2} for what in whats]
-    signs = [{"shown_by_nvml": False} if what == "not_shown" else {"absence": what} for what in absences]
+    health_cards.add_without_driver(found, host, xid_log.read(text))
+    signs = [{**card, "absence": card.get("absent") and {"what": card["absent"], "boots": 2}} for card in found.cards]
     return [health_verdict.judge(sign, [], {})["reasons"][0]["what"] for sign in signs]
 
 

@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.modp
 
 Facts = dict[str, t.Any]
 
-MISSING, NO_DRIVER, UNSUPPORTED = "missing", "no_driver", "unsupported"
+MISSING, NO_DRIVER, UNSUPPORTED, NO_ROOM = "missing", "no_driver", "unsupported", "no_room"
 # NVML cannot be used. These errors say nothing about the GPUs.
 _NOT_ASKED = frozenset({"BINDING_NOT_FOUND", "NO_PERMISSION", "OPERATING_SYSTEM"})
 # On a host without a GPU these errors mean nothing.
@@ -66,14 +66,12 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
     return Found(cards, None, True, on_bus)
 
 
-def add_without_driver(
-    found: Found, tree: Tree, unsupported: t.Collection[str], remembered: t.Collection[str] = ()
-) -> None:
+def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered: t.Collection[str] = ()) -> None:
     """Add GPUs that have no driver while nvidia is loaded. A GPU that is kept for a virtual machine is none of them.
 
     In a container the bus shows foreign GPUs as well. There, only GPUs of the last check count.
 
-    :param unsupported: addresses of GPUs that the driver does not support, from `_gpu.health.xid_log.Log`.
+    :param kernel_log: names the GPUs that the driver does not support. It may take one all the same, and not start it.
     :param remembered: addresses of the last check.
     """
     if not (found.answered or tree.exists(_LOADED)):
@@ -81,14 +79,19 @@ def add_without_driver(
     sees_all = processes.sees_all(tree)
     by_address = {card["pci_address"]: card for card in found.cards}
     for address in found.on_bus:
+        named = log.normal_address(address)
+        if named in kernel_log.unsupported and by_address.get(address, {}).get("shown_by_nvml") is False:
+            by_address[address].update(shown_by_nvml=None, absent=UNSUPPORTED)
         has_driver = pci.driver_of(tree, address) or kept_by(tree, address)
         if has_driver or not (sees_all or address in remembered):
             continue
         if address not in by_address:
             by_address[address] = only_on_bus(address, None)
             found.cards.append(by_address[address])
-        is_unsupported = log.normal_address(address) in unsupported or "" in unsupported
-        by_address[address]["absent"] = UNSUPPORTED if is_unsupported else NO_DRIVER
+        is_unsupported = kernel_log.unsupported & {named, ""}
+        by_address[address]["absent"] = (
+            NO_ROOM if named in kernel_log.no_room else UNSUPPORTED if is_unsupported else NO_DRIVER
+        )
 
 
 def add_named(cards: list[Facts], xids: t.Iterable[log.Xid]) -> None:

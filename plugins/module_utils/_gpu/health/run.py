@@ -53,6 +53,7 @@ def check(
     kernel_log = facts.read_log(host, unread, booted)
     if boot and before.get("boot") == boot:
         kernel_log.unsupported |= set(before.get("unsupported", []))
+        kernel_log.no_room |= set(before.get("no_room", []))
         kernel_log.sxids = history.with_kept(
             history.from_rows(sxid_log.Sxid, before.get("sxids", [])), kernel_log.sxids
         )
@@ -61,7 +62,7 @@ def check(
     found = cards.read(host.tree, host.nvml, unread)
     read_at = booted + host.monotonic()
     remembered = before.get("gpus", {})
-    cards.add_without_driver(found, host.tree, kernel_log.unsupported, remembered)
+    cards.add_without_driver(found, host.tree, kernel_log, remembered)
     if processes.sees_all(host.tree):
         cards.add_named(found.cards, xids)
     cards.add_missing(found, host.tree, remembered, request.acknowledged)
@@ -104,7 +105,11 @@ def check(
         "since": last.get("time"),
     }
     clocks = {"time": host.now, "read_at": read_at, "boot": boot, "booted": booted}
-    of_log = {"sxids": history.as_rows(kernel_log.sxids), "unsupported": sorted(kernel_log.unsupported)}
+    of_log = {
+        "sxids": history.as_rows(kernel_log.sxids),
+        "unsupported": sorted(kernel_log.unsupported),
+        "no_room": sorted(kernel_log.no_room),
+    }
     return result, {"version": history.VERSION, **clocks, **of_log, "gpus": states}
 
 

@@ -123,6 +123,11 @@ def _absence(card: Signs) -> t.Iterator[Reason]:
             "choose a driver that supports it, with the right modules (nvidia_driver_modules: auto), or ignore `unsupported`",
         )
         return
+    if kind == "no_room":
+        evidence = "the firmware gave this card no addresses (`BAR1 is 0M`), so that the driver cannot start it"
+        step = "switch on Above 4G Decoding in the firmware's settings; for a virtual machine, give it a larger 64-bit window"
+        yield reason("no_room", evidence, PROBE, data.MONITOR, step)
+        return
     evidence = {
         "missing": "the last check found it, and it is neither on the PCI bus nor shown by NVML",
         "no_driver": "it is on the PCI bus without a driver, and nvidia is loaded: it did not start",

@@ -45,7 +45,12 @@ _UNSUPPORTED = re.compile(
     r"|NVRM: Open nvidia\.ko is only ready",
     re.DOTALL,
 )
-_ABOUT_A_GPU = "NVRM: The NVIDIA "
+# A card to which the firmware, or a hypervisor, gave no addresses (nv_pci_probe of the open kernel module).
+_NO_ROOM = re.compile(
+    r"NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\s.{,99}?BAR\d+ is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]+)\)",
+    re.DOTALL,
+)
+_ABOUT_A_GPU = ("NVRM: The NVIDIA ", "NVRM: This PCI I/O region")
 # The most lines of one message of the driver.
 _LINES = 6
 # "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)". The names change with the driver (610 says "OS Reboot", and
@@ -169,6 +174,8 @@ class Log:
     sxids: list[sxid_log.Sxid] = dataclasses.field(default_factory=list)
     # Addresses of GPUs that the driver does not support; empty for a message without an address.
     unsupported: set[str] = dataclasses.field(default_factory=set)
+    # Addresses of GPUs without room in the machine's address space.
+    no_room: set[str] = dataclasses.field(default_factory=set)
 
 
 def parse(text: str, booted: float | None = None) -> list[Xid]:
@@ -190,7 +197,7 @@ def read(text: str, booted: float | None = None) -> Log:
             found.sxids.append(sxid)
         if "NVRM" not in line:
             continue
-        recent = [*(recent if _ABOUT_A_GPU not in line else []), line][-_LINES:]
+        recent = [*([] if any(text in line for text in _ABOUT_A_GPU) else recent), line][-_LINES:]
         xid = parse_line(line, time)
         whole = "\n".join(recent)
         if not xid and _DEAD.search(whole):
@@ -199,6 +206,9 @@ def read(text: str, booted: float | None = None) -> Log:
             found.xids.append(dataclasses.replace(xid, stamped=stamped))
         elif _UNSUPPORTED.search(whole):
             found.unsupported.add(_address_of(_UNSUPPORTED.search(whole)))
+            recent = []
+        elif _NO_ROOM.search(whole):
+            found.no_room.add(_address_of(_NO_ROOM.search(whole)))
             recent = []
     return found
 
