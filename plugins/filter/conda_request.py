@@ -153,11 +153,12 @@ def plain(text: str) -> str:
     if build and not re.fullmatch(r"[\w.:-]+=[^*!]+=[\w*]+", text.strip()):
         name, version, rest = build.groups()
         return f"{name}[version='{'' if '*' in version else '=='}{version}',build='{rest}']"
-    several = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([\w.+!]+)((?:[,|][\w.+!]+)+)\s*", text)
+    several = re.fullmatch(r"\s*([\w.:-]+)(?:\s*(=)\s*|\s+)([\w.+!*]+(?:[,|][\w.+!*]+)+)\s*", text)
     if several:
-        # conda takes the first one as the beginning of a version, and the others as they are.
-        name, first, others = several.groups()
-        return f"{name} {first}.*" + re.sub(r"([,|])", r"\1==", others)
+        # conda takes the version after an equals sign as the beginning of one, and the others as they are.
+        name, equals, versions = several.groups()
+        exact = re.sub(r"(^|[,|])(?=[^*,|]+(?:[,|]|$))", r"\1==", versions)
+        return f"{name} " + (re.sub(r"^==([^,|]+)", r"\1.*", exact) if equals else exact)
     found = re.fullmatch(r"\s*([\w.:-]+)\s*=\s*([^=\s<>!~*,|]+)(\.\*|=[\w*]+)?\s*", text)
     if not found:
         return text
