@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import yaml
@@ -245,7 +245,7 @@ def not_used(text: str, cards: list[dict[str, Any]]) -> list[str]:
     """Return why NVML shows none of the cards of a host, by the kernel's log."""
     files, bound = pci_files(cards)
     host = tree({**files, "/sys/module/nvidia/version": ""}, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
-    found = health_cards.read(host, _empty, [])
+    found = health_cards.read(host, cast(Any, _empty), [])
     health_cards.add_without_driver(found, host, xid_log.read(text))
     signs = [{**card, "absence": card.get("absent") and {"what": card["absent"], "boots": 2}} for card in found.cards]
     return [health_verdict.judge(sign, [], {})["reasons"][0]["what"] for sign in signs]
