@@ -194,9 +194,9 @@ def _dkms_certificate(tree: Tree, distribution: str) -> str:
 
 
 def _mok_list(tree: Tree) -> bytes:
-    """Return shim's list of keys. One that is too long for a variable goes on in others: MokListRT1, MokListRT2 ..."""
-    found = [_efi(tree, name) for name in tree.names(_EFIVARS) if re.fullmatch(rf"MokListRT\d*-{_SHIM}", name)]
-    found += [tree.bytes(f"{_MOK}/{name}") for name in tree.names(_MOK) if re.fullmatch(r"MokListRT\d*", name)]
+    """Return shim's list of keys. It may go on in MokListRT1."""
+    found = [_efi(tree, name) for name in tree.names(_EFIVARS) if name.startswith("MokListRT")]
+    found += [tree.bytes(f"{_MOK}/{name}") for name in tree.names(_MOK) if name.startswith("MokListRT")]
     return b"".join(found)
 
 

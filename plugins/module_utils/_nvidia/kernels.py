@@ -68,7 +68,7 @@ def read_kernels(tree: Tree, packages: t.Mapping[str, Facts], policy: t.Mapping[
 
 
 def header_packages(release: str) -> list[str]:
-    """Return the packages that may have the headers of a kernel. Proxmox has names of its own, and older ones for older kernels."""
+    """Return the packages that may have a kernel's headers."""
     owners = ("proxmox", "pve") if release.endswith("-pve") else ("linux",)
     return [f"{owner}-headers-{release}" for owner in owners]
 
@@ -143,5 +143,5 @@ def is_kernel_metapackage(name: str) -> bool:
 
 
 def headers_along(name: str) -> str:
-    """Return the metapackage of the headers for the kernels that a metapackage brings; the name of one that brings both."""
+    """Return the headers' metapackage for that of a kernel."""
     return re.sub(r"-(image|kernel)(?=-|$)", "-headers", name)

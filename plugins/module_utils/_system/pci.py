@@ -21,10 +21,7 @@ PASSED_ON = frozenset({"vfio-pci", "nvgrace-gpu-vfio-pci", "pci-stub", "pciback"
 
 
 def nvidia_devices(tree: Tree, kind: str) -> list[str]:
-    """Return the addresses of NVIDIA's devices of a class, such as 0000:01:00.0.
-
-    A virtual function (SR-IOV) is a part of a card for a virtual machine, and no card of this host.
-    """
+    """Return the addresses of NVIDIA's devices of a class, without parts of cards."""
     return [
         address
         for address in tree.names(DEVICES)

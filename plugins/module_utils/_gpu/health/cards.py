@@ -71,7 +71,7 @@ def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered
 
     In a container the bus shows foreign GPUs as well. There, only GPUs of the last check count.
 
-    :param kernel_log: names the GPUs that the driver does not support. It may take one all the same, and not start it.
+    :param kernel_log: names GPUs that the driver does not support.
     :param remembered: addresses of the last check.
     """
     if not (found.answered or tree.exists(_LOADED)):

@@ -53,7 +53,6 @@ def check(
     kernel_log = facts.read_log(host, unread, booted)
     if boot and before.get("boot") == boot:
         kernel_log.unsupported |= set(before.get("unsupported", []))
-        kernel_log.no_room |= set(before.get("no_room", []))
         kernel_log.sxids = history.with_kept(
             history.from_rows(sxid_log.Sxid, before.get("sxids", [])), kernel_log.sxids
         )
@@ -105,11 +104,7 @@ def check(
         "since": last.get("time"),
     }
     clocks = {"time": host.now, "read_at": read_at, "boot": boot, "booted": booted}
-    of_log = {
-        "sxids": history.as_rows(kernel_log.sxids),
-        "unsupported": sorted(kernel_log.unsupported),
-        "no_room": sorted(kernel_log.no_room),
-    }
+    of_log = {"sxids": history.as_rows(kernel_log.sxids), "unsupported": sorted(kernel_log.unsupported)}
     return result, {"version": history.VERSION, **clocks, **of_log, "gpus": states}
 
 

@@ -120,13 +120,12 @@ def _absence(card: Signs) -> t.Iterator[Reason]:
             evidence,
             PROBE,
             data.MONITOR,
-            "choose a driver that supports it, with the right modules (nvidia_driver_modules: auto), or ignore `unsupported`",
+            "choose a driver, and modules, that support it, or ignore `unsupported`",
         )
         return
     if kind == "no_room":
-        evidence = "the firmware gave this card no addresses (`BAR1 is 0M`), so that the driver cannot start it"
-        step = "switch on Above 4G Decoding in the firmware's settings; for a virtual machine, give it a larger 64-bit window"
-        yield reason("no_room", evidence, PROBE, data.MONITOR, step)
+        step = "switch on Above 4G Decoding in the firmware"
+        yield reason("no_room", "the firmware gave it no addresses (BAR1 is 0M)", PROBE, data.MONITOR, step)
         return
     evidence = {
         "missing": "the last check found it, and it is neither on the PCI bus nor shown by NVML",

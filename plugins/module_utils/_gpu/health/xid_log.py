@@ -37,20 +37,15 @@ _DEAD = re.compile(
     re.DOTALL,
 )
 FALLEN_OFF_THE_BUS = 79
-# A card that is too old, or too new, for the driver or its kind of modules. The texts for legacy drivers and for the open modules before
-# 560, which had no support for all cards, have no address.
+# Some of these texts have no address.
 _UNSUPPORTED = re.compile(
     r"NVRM: The NVIDIA (?:GPU (?P<address>[0-9a-fA-F:]+)\.\d)?.{,300}?"
     r"(?:is\s+(?:NVRM:\s+)?not supported by|supported through the|requires\s+(?:NVRM:\s+)?use of the NVIDIA open)"
     r"|NVRM: Open nvidia\.ko is only ready",
     re.DOTALL,
 )
-# A card to which the firmware, or a hypervisor, gave no addresses (nv_pci_probe of the open kernel module).
-_NO_ROOM = re.compile(
-    r"NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\s.{,99}?BAR\d+ is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]+)\)",
-    re.DOTALL,
-)
-_ABOUT_A_GPU = ("NVRM: The NVIDIA ", "NVRM: This PCI I/O region")
+_NO_ROOM = re.compile(r"NVRM: This PCI .{,150}?BAR\d is 0M @ 0x0 \(PCI:(?P<address>[\da-f:]+)", re.DOTALL)
+_ABOUT_A_GPU = re.compile("NVRM: Th(e NVIDIA|is PCI) ")
 # The most lines of one message of the driver.
 _LINES = 6
 # "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)". The names change with the driver (610 says "OS Reboot", and
@@ -174,7 +169,6 @@ class Log:
     sxids: list[sxid_log.Sxid] = dataclasses.field(default_factory=list)
     # Addresses of GPUs that the driver does not support; empty for a message without an address.
     unsupported: set[str] = dataclasses.field(default_factory=set)
-    # Addresses of GPUs without room in the machine's address space.
     no_room: set[str] = dataclasses.field(default_factory=set)
 
 
@@ -197,7 +191,7 @@ def read(text: str, booted: float | None = None) -> Log:
             found.sxids.append(sxid)
         if "NVRM" not in line:
             continue
-        recent = [*([] if any(text in line for text in _ABOUT_A_GPU) else recent), line][-_LINES:]
+        recent = [*([] if _ABOUT_A_GPU.search(line) else recent), line][-_LINES:]
         xid = parse_line(line, time)
         whole = "\n".join(recent)
         if not xid and _DEAD.search(whole):
