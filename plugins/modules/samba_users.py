@@ -60,6 +60,11 @@ options:
         description: Whether the user can log in.
         type: bool
         default: true
+  plan:
+    description:
+      - What the plan of the role P(rigwright.workstation.samba#role) has found to do. It is done without another look at the database,
+        unless the record of users has changed since. What comes out is compared with O(users) in any case.
+    type: dict
 notes:
   - Run it as root.
 """
@@ -89,7 +94,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock i
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database, users
-from ansible_collections.rigwright.workstation.plugins.module_utils._samba.user_database import Database, shown
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.user_database import Database
 
 
 def main() -> None:
@@ -107,7 +112,8 @@ def main() -> None:
                     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
                     "enabled": {"type": "bool", "default": True},
                 },
-            }
+            },
+            "plan": {"type": "dict"},
         },
         supports_check_mode=True,
     )
@@ -129,26 +135,32 @@ def run(module: HostModule) -> None:
         record = user_database.read_record(Tree())
     except Damaged as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
-    database = Database(module)
-    before = database.read()
-    plan = users.plan(before, module.params["users"], record)
+    database, wanted = Database(module), module.params["users"]
+    planned = users.Plan.of(module.params["plan"]) if module.params["plan"] else None
+    is_current = planned and planned.recorded == tuple(sorted(record))
+    plan = planned if planned and is_current else users.plan(database.read(), wanted, record)
     if not module.check_mode:
         # The record comes first: an interrupted run must not leave users that nothing removes.
         if set(plan.record) - set(record):
             user_database.write_record([*record, *plan.record])
         if plan.changes:
             database.apply(plan)
-            database.switch(users.plan(database.read(), module.params["users"], plan.record))
-            remaining = users.plan(database.read(), module.params["users"], plan.record).changes
-            if remaining:
-                module.fail_json(msg=f"Samba did not take it, as `pdbedit -L -w` shows: {', '.join(remaining)}")
+            remaining = users.plan(database.read(), wanted, plan.record)
+            if remaining.changes:
+                # Somebody has changed the database since the plan.
+                database.apply(remaining)
+                remaining = users.plan(database.read(), wanted, plan.record)
+            if remaining.changes:
+                module.fail_json(msg=f"Samba did not take it, as `pdbedit -L -w` shows: {', '.join(remaining.changes)}")
         if list(plan.record) != record:
             user_database.write_record(plan.record)
-    changed = {name.lower() for change in plan.changes for name in [change.partition(":")[0]]}
     module.exit_json(
         changed=bool(plan.changes),
         changes=plan.changes,
-        diff={"before": shown(before, changed), "after": "".join(f"{change}\n" for change in plan.changes)},
+        diff={
+            "before": "".join(f"{line}\n" for line in plan.before),
+            "after": "".join(f"{change}\n" for change in plan.changes),
+        },
     )
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tempfile
@@ -95,7 +96,7 @@ class Planner:
             "connected": list(facts.connected),
             "directories": wanted,
             "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
-            "users_due": self._users_due(facts, wrong),
+            **self._users(facts, wrong),
             "mounts": mounts,
         }
 
@@ -186,12 +187,13 @@ class Planner:
         rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"])
         return users.parse_accounts(out) if rc == 0 else {}
 
-    def _users_due(self, facts: checks.Facts, wrong: t.Sequence[t.Any]) -> bool:
+    def _users(self, facts: checks.Facts, wrong: t.Sequence[t.Any]) -> dict[str, t.Any]:
+        """Return whether users change, and what samba_users then does. It looks itself where nothing could be planned yet."""
         wanted = self.params["users"] if self.params["state"] == "present" else []
         if wrong or not self.installed:
-            return bool(wanted)
+            return {"users_due": bool(wanted), "users": None}
         plan = users.plan(facts.accounts, wanted, facts.record)
-        return bool(plan.changes) or list(plan.record) != sorted(facts.record)
+        return {"users_due": plan.is_due, "users": dataclasses.asdict(plan)}
 
     def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
         return [

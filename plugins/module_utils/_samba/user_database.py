@@ -77,9 +77,6 @@ class Database:
         if hashes:
             python = ["/usr/bin/python3", "-I", "-c", SET_HASHES, CONFIGURATION]
             self._run(python, json.dumps(hashes), "install python3-samba, which sets a hash, or give passwords")
-
-    def switch(self, plan: users.Plan) -> None:
-        """Enable and disable logins, after the passwords: a new password enables a user again."""
         for option, names in (("-d", plan.disable), ("-e", plan.enable)):
             for name in names:
                 self._run([SMBPASSWD, option, name])
@@ -92,11 +89,3 @@ class Database:
                 msg=f"`{' '.join(command[:2])}` ended with {rc}: {output}" + (f". Do this: {remedy}" if remedy else "")
             )
         return str(out)
-
-
-def shown(accounts: t.Mapping[str, users.Account], names: t.Collection[str]) -> str:
-    return "".join(
-        f"{name}: {'enabled' if account.enabled else 'disabled'}\n"
-        for name, account in sorted(accounts.items())
-        if name.lower() in names
-    )

@@ -42,7 +42,10 @@ class Account(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Users by what has to be done to them, and who is the role's own afterwards."""
+    """Users by what has to be done to them, and who is the role's own afterwards. It has no secret.
+
+    ``recorded``: who was the role's own before. ``before``: a line for each user whom it changes.
+    """
 
     remove: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
@@ -50,6 +53,17 @@ class Plan:
     enable: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
     record: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, plan: t.Mapping[str, t.Sequence[str]]) -> Plan:
+        """Return a plan that was a dictionary on its way."""
+        return cls(**{field.name: tuple(plan[field.name]) for field in dataclasses.fields(cls)})
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.changes) or self.record != self.recorded
 
     @property
     def changes(self) -> list[str]:
@@ -100,16 +114,28 @@ def plan(accounts: t.Mapping[str, Account], users: t.Sequence[User], record: t.C
     gone = {str(user["name"]).lower() for user in users if not is_present(user)} | {name.lower() for name in record}
     here = {name: accounts[names[name.lower()]] for name in present if name.lower() in names}
     missing = [name for name in present if name not in here]
-    return Plan(
+    changing = {name for name, found in here.items() if found.nt_hash != wanted_hash(present[name])}
+    found = Plan(
         remove=tuple(names[name] for name in sorted(gone - kept) if name in names),
         add=tuple(missing),
-        password=tuple(name for name, found in here.items() if found.nt_hash != wanted_hash(present[name])),
-        enable=tuple(name for name, found in here.items() if is_enabled(present[name]) and not found.enabled),
+        password=tuple(name for name in here if name in changing),
+        enable=tuple(name for name, account in here.items() if is_enabled(present[name]) and not account.enabled),
+        # A new password enables a user again.
         disable=tuple(
-            name for name, user in present.items() if not is_enabled(user) and (name in missing or here[name].enabled)
+            name
+            for name, user in present.items()
+            if not is_enabled(user) and (name in missing or name in changing or here[name].enabled)
         ),
         record=tuple(sorted({name for name in record if name.lower() in kept} | set(missing))),
+        recorded=tuple(sorted(record)),
     )
+    changed = {change.partition(":")[0].lower() for change in found.changes}
+    before = [
+        f"{name}: {'enabled' if account.enabled else 'disabled'}"
+        for name, account in sorted(accounts.items())
+        if name.lower() in changed
+    ]
+    return dataclasses.replace(found, before=tuple(before))
 
 
 def problems_of_request(users: t.Sequence[User], uids: t.Mapping[str, int]) -> t.Iterator[Problem]:

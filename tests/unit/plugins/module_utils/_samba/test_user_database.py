@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pwd
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import users as users_of_samba
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import nt_hash
 from ansible_collections.rigwright.workstation.plugins.modules import samba_users
 
@@ -29,6 +31,7 @@ class Samba:
         self.commands: list[list[str]] = []
         self.inputs: list[str] = []
         self.failing = ""
+        self.reads = 0
 
     def recorded(self) -> Any:
         return json.loads(self.record.read_text()) if self.record.exists() else None
@@ -36,6 +39,7 @@ class Samba:
     def run(self, command: list[str], data: str | None) -> tuple[int, str, str]:
         name = command[-1]
         if command[1:] == ["-L", "-w"]:
+            self.reads += 1
             return 0, "".join(self._line(user) for user in self.users), ""
         self.commands.append(command)
         self.inputs.append(data or "")
@@ -112,6 +116,44 @@ def test_a_hash_does_for_a_password_and_is_no_argument_either(users: Run, samba:
     assert samba.users["alice"] == [digest, True]
     assert digest.lower() not in str(samba.commands).lower()
     assert not users({"name": "alice", "nt_hash": digest})["changed"]
+
+
+BOB = {"name": "bob", "password": "correct-horse", "enabled": False}
+
+
+def planned(samba: Samba, *listed: dict[str, Any]) -> dict[str, Any]:
+    """Plan as the role does: what is in the database and on record now."""
+    lines = "".join(samba._line(user) for user in samba.users)
+    found = users_of_samba.plan(users_of_samba.parse_accounts(lines), listed, samba.recorded() or [])
+    return dataclasses.asdict(found)
+
+
+def test_what_was_planned_is_done_and_looked_at_once(users: Run, samba: Samba) -> None:
+    assert users(ALICE, BOB, plan=planned(samba, ALICE, BOB))["changes"] == [
+        "alice: added",
+        "bob: added",
+        "bob: disabled",
+    ]
+    assert (samba.reads, samba.recorded()) == (1, ["alice", "bob"])
+    new = [{**ALICE, "password": "other"}]
+    assert users(*new, plan=planned(samba, *new))["changes"] == ["bob: removed", "alice: password changed"]
+    assert (samba.reads, samba.recorded()) == (2, ["alice"])
+
+
+def test_what_has_changed_since_the_plan_is_put_right(users: Run, samba: Samba) -> None:
+    users(ALICE)
+    plan = planned(samba, ALICE, BOB)
+    samba.users["alice"] = [nt_hash("by hand"), False]
+    users(ALICE, BOB, plan=plan)
+    assert samba.users["alice"] == [nt_hash(str(ALICE["password"])), True]
+
+
+def test_another_record_than_the_planned_one_is_planned_again(users: Run, samba: Samba) -> None:
+    users(ALICE, BOB)
+    plan = planned(samba, ALICE)
+    samba.record.write_text('["alice"]')
+    assert users(ALICE, plan=plan)["changes"] == [], "bob is no longer the role's own"
+    assert "bob" in samba.users
 
 
 def test_check_mode_reports_a_difference_and_changes_nothing(users: Run, samba: Samba) -> None:

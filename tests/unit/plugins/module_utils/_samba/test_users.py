@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.nt_hash import EMPTY, nt_hash
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.users import (
     Account,
+    Plan,
     parse_accounts,
     plan,
     problems_of_request,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 # Recorded from `pdbedit -L -w` of Samba 4.17; bob has been deleted from the host, carol is disabled.
 RECORDED = """\
@@ -140,3 +144,39 @@ def test_a_password_that_yaml_does_not_take_for_text_is_refused(password: Any) -
     assert len(wrong) == 1
     assert "that YAML takes for a number" in wrong[0]
     assert str(password) not in wrong[0]
+
+
+WANTED = st.builds(
+    lambda name, word, enabled, present: {
+        "name": name,
+        "password": word,
+        "enabled": enabled,
+        "state": "present" if present else "absent",
+    },
+    st.sampled_from(["alice", "bob", "carol"]),
+    st.sampled_from(["one", "two"]),
+    st.booleans(),
+    st.booleans(),
+)
+ACCOUNTS = st.dictionaries(
+    st.sampled_from(["alice", "bob", "dave"]), st.builds(Account, st.sampled_from([nt_hash("one"), ""]), st.booleans())
+)
+
+
+@given(
+    ACCOUNTS,
+    st.lists(WANTED, unique_by=lambda user: user["name"]),
+    st.lists(st.sampled_from(["alice", "dave"]), unique=True),
+)
+def test_nothing_is_left_after_a_plan_is_carried_out(
+    found: dict[str, Account], listed: list[dict[str, Any]], record: list[str]
+) -> None:
+    planned = plan(found, listed, record)
+    assert Plan.of(dataclasses.asdict(planned)) == planned
+    passwords = {user["name"]: user["password"] for user in listed}
+    after = {name: account for name, account in found.items() if name not in planned.remove}
+    # A new password enables a user.
+    after.update({name: Account(nt_hash(passwords[name]), True) for name in (*planned.add, *planned.password)})
+    after.update({name: after[name]._replace(enabled=False) for name in planned.disable})
+    after.update({name: after[name]._replace(enabled=True) for name in planned.enable})
+    assert not plan(after, listed, planned.record).is_due
