@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, families
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, cards, families, request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 REFUSALS = (Refusal,)
@@ -17,3 +17,8 @@ def card(name: str) -> dict[str, Any]:
 
 def parameters(config: dict[str, Any]) -> int:
     return families.parameters(families.read(config))["total"]
+
+
+def fits(card: str, job: dict[str, Any]) -> str:
+    found: str = answer.estimate(request.parse(job), [cards.find(card)])["cards"][0]["fits"]
+    return found
