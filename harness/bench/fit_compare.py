@@ -79,8 +79,13 @@ def others(job: request.Request) -> dict[str, float]:
 def rows(figures: dict[str, Any]) -> Iterator[Row]:
     """Yield the configurations that were measured."""
     found = figures["rates"]
-    rates = speed.Rates(
-        found["bf16_tflops"], found["tf32_tflops"], found["fp32_tflops"], found["copy_gb_s"], "baseline"
+    card = cards.find(figures["card"]["name"])
+    rates = card.rates()._replace(
+        bf16=found["bf16_tflops"],
+        tf32=found["tf32_tflops"],
+        fp32=found["fp32_tflops"],
+        copy=found["copy_gb_s"],
+        basis="baseline",
     )
     for case in figures["cases"]:
         given, measured = case["request"], case["measured"]

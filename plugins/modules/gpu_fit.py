@@ -98,10 +98,17 @@ options:
     type: bool
     default: false
   offload:
-    description: What the memory of the host holds. V(optimizer) is the state of the optimizer and its step.
+    description:
+      - What the memory of the host holds. V(optimizer) is the state of the optimizer and its step.
+      - V(activations) is what layers save for the backward pass.
     type: str
-    choices: [none, optimizer]
+    choices: [none, optimizer, activations]
     default: none
+  half:
+    description: The type of 16 bits that autocast works in. Norms of convolutional networks are slower in bf16.
+    type: str
+    choices: [bf16, fp16]
+    default: bf16
   gpus:
     description: Number of GPUs that share a job.
     type: int
@@ -111,6 +118,9 @@ options:
     type: str
     choices: [none, ddp, fsdp, tensor]
     default: none
+  all_reduce_gb_s:
+    description: Bus rate of an all-reduce, for the speed of several GPUs, as M(rigwright.workstation.gpu_accept) returns it in C(links).
+    type: float
   cards:
     description:
       - Names of cards, as NVIDIA or C(nvidia-smi) has them.
@@ -277,8 +287,10 @@ def main() -> None:
             "optimizer_in_backward": {"type": "bool", "default": False},
             "compile": {"type": "bool", "default": False},
             "offload": {"type": "str", "choices": list(request.OFFLOADS), "default": "none"},
+            "half": {"type": "str", "choices": list(request.HALVES), "default": "bf16"},
             "gpus": {"type": "int", "default": 1},
             "sharing": {"type": "str", "choices": list(request.SHARING), "default": "none"},
+            "all_reduce_gb_s": {"type": "float"},
             "cards": {"type": "list", "elements": "str", "default": []},
             "directory": {"type": "path", "default": "/var/lib/rigwright_gpu_accept"},
             "python": {"type": "path"},

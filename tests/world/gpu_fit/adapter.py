@@ -22,3 +22,7 @@ def parameters(config: dict[str, Any]) -> int:
 def fits(card: str, job: dict[str, Any]) -> str:
     found: str = answer.estimate(request.parse(job), [cards.find(card)])["cards"][0]["fits"]
     return found
+
+
+def possible(card: str, job: dict[str, Any]) -> bool:
+    return fits(card, job) != "no"

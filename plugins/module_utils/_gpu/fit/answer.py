@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cures, memory, speed, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.load import Rates
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import LIMITS, Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -21,7 +22,7 @@ GIB = 2**30
 _TESTS = {"bf16": "matmul_bf16", "tf32": "matmul_tf32", "fp32": "matmul_fp32", "copy": "copy"}
 
 
-def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
+def measured_rates(card: Card, baseline: t.Any) -> Rates:
     """Return the rates of gpu_accept's baseline; what it lacks comes from the data sheet.
 
     :raises Refusal: it is no baseline.
@@ -46,7 +47,7 @@ def measured_rates(card: Card, baseline: t.Any) -> speed.Rates:
                 f"`baseline`: the value of {test} is {wording.short(value)}: measure the card with gpu_accept again"
             )
         found[name] = float(value)
-    rates = speed.Rates(**{**card.rates()._asdict(), **found})
+    rates = Rates(**{**card.rates()._asdict(), **found})
     return rates._replace(basis="baseline" if {"bf16", "copy"} <= set(found) else "sheet")
 
 
@@ -98,9 +99,21 @@ def on_card(
             f"on {card.name} the prompt's own pass takes {significant(prompt):g} s before the first new token, and is not in the speed"
         )
     if request.offload != "none":
-        notes.append("the speed does not include what the host needs for the optimizer, and the copies to and from it")
-    if request.gpus > 1:
-        notes.append("the speed does not include the time for messages between GPUs")
+        notes.append("the host's part of the speed is that of 16 cores and PCIe 5: others differ by its ratio")
+    if request.optimizer.startswith("paged_"):
+        notes.append(
+            "the state of the paged optimizer is not counted: the driver moves it to the host where memory is short"
+        )
+    if request.all_reduce_gb_s:
+        single = request._replace(gpus=1, sharing="none", all_reduce_gb_s=0.0)
+        faster = fast.rate / speed.predict(single, rates).rate
+        notes.append(
+            f"{request.gpus} GPUs are {significant(faster):g} times as fast as one, with the measured all-reduce"
+        )
+    elif request.gpus > 1:
+        notes.append(
+            "the speed does not include the time for messages between GPUs: give all_reduce_gb_s, which gpu_accept reports"
+        )
     return {
         "card": card.name,
         "fits": fits,

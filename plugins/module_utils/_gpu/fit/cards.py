@@ -16,7 +16,8 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import wording
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.speed import SHEET, Rates
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.load import Rates
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.speed import SHEET
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 GIB = 2**30
@@ -65,6 +66,7 @@ class Card(t.NamedTuple):
             plain,
             self.bandwidth_gb_s * SHEET["copy"],
             "sheet",
+            self.multiprocessors * self.clock_mhz / 1000,
         )
 
     def throttled(self, peak: float) -> float:

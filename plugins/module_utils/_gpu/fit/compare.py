@@ -147,6 +147,7 @@ def _reason(row: dict[str, t.Any], by: str) -> str:
     decides = {
         "bandwidth": f"bandwidth decides ({row['bandwidth_gb_s']} GB/s)",
         "matrix units": f"matrix units decide ({row['tflops']:.0f} TFLOPS)",
+        "multiprocessors": "multiprocessors decide: memory and matrix units wait for them",
         "host": "the host decides: it starts kernels no faster for a better card",
     }[row["decides"]]
     per = {

@@ -15,10 +15,12 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import parts, quantized, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import (
+    COMPOSED,
     DEFAULTS,
     FAMILIES,
     LATENT,
     LINEAR,
+    ONE_KERNEL,
     Family,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -121,6 +123,8 @@ class Model(t.NamedTuple):
     # Layers with linear attention, which keep no token, and the parameters of one.
     linear_layers: int = 0
     linear_attention: int = 0
+    # Whether the activation is one kernel.
+    fused: bool = True
     # Bytes of a weight of a linear layer where a configuration quantizes them.
     weight_bytes: float = 0.0
 
@@ -196,6 +200,7 @@ def read(config: t.Any) -> Model:
         "output_biases": family.biases or (biases and name not in ("glm", "glm4", "glm4_moe")),
         "mlp_biases": family.biases or ("mlp_bias" in family.reads and given.get("mlp_bias", False)),
         "labels": _labels(given) if headed else 0,
+        "fused": next((given[field] for field in _ACTIVATIONS if field in given), family.activation) not in COMPOSED,
         "unknown": tuple(sorted({*unknown, *facts})),
         "windows": _windows(name, given, sizes["layers"]),
         "weight_bytes": quantized.weight_bytes(given.get("quantization_config")),
@@ -279,8 +284,11 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
                 f"`model`: the field {wording.name(field)} may change the shape, and {name} is not known to have it: "
                 "remove it if it has no effect, or give a Python entry point, which is traced"
             )
-    # Another activation saves other tensors.
-    unknown += [field for field in _ACTIVATIONS if given.get(field, family.activation) != family.activation]
+    # Another activation saves other tensors, where those of both are not known.
+    alike = () if family.gated else (*ONE_KERNEL, *COMPOSED)
+    unknown += [
+        field for field in _ACTIVATIONS if given.get(field, family.activation) not in (family.activation, *alike)
+    ]
     return tuple(sorted(unknown))
 
 

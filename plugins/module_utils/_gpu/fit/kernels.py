@@ -100,6 +100,13 @@ def sides(model: families.Model) -> float:
     return 2 * (model.width + queries) + 2 * (model.width + keys) + inner
 
 
+def _fused(layer: Traffic, plain: Traffic) -> Traffic:
+    """Return the traffic of a layer with an activation of one kernel."""
+    return Traffic(
+        layer.forward._replace(inner=plain.forward.inner), layer.backward._replace(inner=plain.backward.inner)
+    )
+
+
 def moved(model: families.Model, dtype: str, adapters: t.Sequence[tuple[int, int]] = ()) -> tuple[float, float]:
     """Return the bytes of all layers for a token in the forward and in the backward pass.
 
@@ -107,6 +114,8 @@ def moved(model: families.Model, dtype: str, adapters: t.Sequence[tuple[int, int
     """
     mode = {"bf16": 0, "fp16": 0, "bf16_amp": 0, "amp": 1, "fp32": 2}[dtype]
     traffic = _COUNTED[model.traits.like][1]
+    if model.traits.like == "gpt2" and model.fused:
+        traffic = tuple(_fused(*pair) for pair in zip(traffic, _VIT))
     # Experts are not in autocast.
     inner = traffic[2 if mode == 1 and model.experts > 1 else mode]
     queries_and_keys = (model.heads + model.kv_heads) * model.head_dim

@@ -14,7 +14,7 @@ import math
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, quantized
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import Saved
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import INNER, Saved
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import OPTIMIZERS, Request
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "workspace", "allocator", "context")
@@ -32,6 +32,8 @@ WIDTH = {"formula": 0.10, "table": 0.08, "traced": 0.15}
 UNKNOWN_FIELD = 0.15
 # Tokens of a part of a chunked loss, and bytes of a logit where a compiler fuses the loss (gpt2-compiled of docs/gpu_fit.md).
 CHUNK = 1024
+# DDP's buckets hold the gradients again, and twice while it orders them again in the second step (measured on two H200).
+BUCKETS = 2
 COMPILED_LOGIT = 6.8
 
 
@@ -87,9 +89,6 @@ def _enclose(request: Request, parts: dict[str, float], basis: str) -> Memory:
     # What is known exactly, weights and the state of optimizers, is as sure as the allocator's rounding.
     unsure = whole["activations"] + whole["workspace"]
     low = tensors - min(width, 0.9) * unsure - 0.01 * tensors + ALLOCATOR[0] * passing + CONTEXT_MIB[0] * MIB
-    if request.optimizer.startswith("paged_"):
-        # The driver moves the state to the host where memory is short.
-        low -= whole["optimizer"]
     high = tensors + width * unsure + 0.01 * tensors + ALLOCATOR[2] * passing + CONTEXT_MIB[2] * MIB
     return Memory(whole, sum(whole.values()), max(0, math.floor(low)), math.ceil(high), tensors)
 
@@ -136,16 +135,15 @@ def layer_bytes(request: Request, model: families.Model) -> float:
     # Autocast has LayerNorm in fp32, and each linear layer converts what it gets; norms of Llama convert by themselves.
     mode = {"bf16": 0, "fp16": 0, "bf16_amp": int(family.norm_biases), "amp": 1, "fp32": 2}[request.dtype]
     saved = _compiled(family, request) if request.compile and not request.adapters else family.saved[mode]
+    if not family.gated and not (request.compile and not request.adapters):
+        saved = saved._replace(inner=INNER[model.fused][mode])
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
     # With a mask, keys and values are repeated for each head, and attention in bf16 has another kernel.
     repeated = 2 * queries if windowed(request, model) else 2 * keys
     attention = element * (2 * queries + repeated) + 4 * model.heads + saved.heads * (queries + keys)
     if request.adapters:
         # Frozen layers save nothing of their input; adapters do, in their own type.
-        adapters = sum(
-            adapter_element(request) * (inputs + request.lora_rank)
-            for inputs, _outputs in adapter_shapes(request, model)
-        )
+        adapters = _adapter_inputs(request, model)
         # A mixture calculates the experts of a token, and keeps the output of each for its weight.
         factor = 3.0 if family.gated else saved.inner / element - 1
         experts = factor * model.active_inner + (model.active * model.width if model.experts > 1 else 0)
@@ -158,6 +156,19 @@ def layer_bytes(request: Request, model: families.Model) -> float:
         chosen = inner * (2 * model.active * model.width + 4 * model.active_inner)
         return (saved.width - 2 * (mode == 1)) * model.width + attention + chosen + 8 * model.experts
     return saved.width * model.width + attention + saved.inner * model.inner + 16
+
+
+def _adapter_inputs(request: Request, model: families.Model) -> float:
+    """Return what the adapters of a layer save for one token: each converts its input, but where it has the type already.
+
+    Those in the type of the layer save one input for queries, keys and values, and one for a gate and what it opens; attention has
+    saved its output.
+    """
+    element, shapes = adapter_element(request), adapter_shapes(request, model)
+    inputs = sum(inputs for inputs, _outputs in shapes)
+    if element == request.element:
+        inputs = model.width if request.lora_targets == "attention" else 2 * model.width + model.inner
+    return float(element * (inputs + request.lora_rank * len(shapes)))
 
 
 def _training(request: Request) -> list[dict[str, float]]:
@@ -187,6 +198,8 @@ def _training(request: Request) -> list[dict[str, float]]:
     residual = request.weight
     boundary = model.layers * tokens * model.width * residual
     kept = boundary if request.checkpointing else model.layers * layer
+    if request.offload == "activations":
+        kept = boundary = 0.0
     last = tokens * model.width * (8 if element == 2 else 10)
     head = _head(request, model, tokens)
     if request.adapters and request.dtype == "amp":
@@ -222,13 +235,17 @@ def _training(request: Request) -> list[dict[str, float]]:
         {**fixed, "gradients": gradients, "workspace": trainable * trained * temporary * share["optimizer"]},
     ]
     if request.sharing == "ddp":
-        # Buckets of the all-reduce hold the gradients once more.
-        phases = [{**phase, "workspace": phase.get("workspace", 0) + gradients} for phase in phases]
+        phases = [{**phase, "workspace": phase.get("workspace", 0) + BUCKETS * gradients} for phase in phases]
     return [{**_parts(), **phase} for phase in phases]
 
 
 def _state_bytes(request: Request, states: float, element: int) -> float:
-    """Return the state of one trained weight: it has the weight's type, or eight bits and a scale of 32 for each 256."""
+    """Return the state of one trained weight: it has the weight's type, or eight bits and a scale of 32 for each 256.
+
+    That of a paged optimizer is in memory that the driver moves to the host where the card's is short: PyTorch's allocator has none.
+    """
+    if request.optimizer.startswith("paged_"):
+        return 0.0
     if request.optimizer.endswith("_8bit") and states:
         return 2 * (1 + 4 / 256)
     return states * element
@@ -318,5 +335,5 @@ def _net(request: Request) -> list[dict[str, float]]:
         },
     ]
     if request.sharing == "ddp":
-        phases = [{**phase, "workspace": phase["workspace"] + gradients} for phase in phases]
+        phases = [{**phase, "workspace": phase["workspace"] + BUCKETS * gradients} for phase in phases]
     return [{**_parts(), **phase} for phase in phases]

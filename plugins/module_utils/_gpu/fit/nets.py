@@ -36,6 +36,28 @@ NAMES = (*RESNETS, *VGGS, *VITS)
 CLASSES = 1000
 
 
+class Convolution(t.NamedTuple):
+    """One convolution: its operations, the elements that it reads and writes, and its weights."""
+
+    flops: int
+    elements: int
+    weights: int
+
+
+class Layers(t.NamedTuple):
+    """The kernels of a convolutional network for one image: convolutions, and the elements that the others write or, in pooling, read.
+
+    *biases* are added by a kernel of their own.
+    """
+
+    convolutions: tuple[Convolution, ...]
+    norms: int
+    activations: int
+    sums: int
+    pooled: int
+    biases: int
+
+
 class Net(t.NamedTuple):
     """A network without attention, for one item: an image, or a series of one step.
 
@@ -50,6 +72,7 @@ class Net(t.NamedTuple):
     flops: int
     kernels: int
     outputs: int = 0
+    layers: Layers | None = None
 
 
 class Counter:
@@ -61,6 +84,8 @@ class Counter:
         self.saved = channels * image * image
         # What a residual connection holds meanwhile.
         self.held = 0
+        self.convolutions: list[Convolution] = []
+        self.norms = self.activations = self.sums = self.pooled = self.biases = 0
 
     def size(self) -> int:
         """Return the elements of the current output."""
@@ -72,22 +97,34 @@ class Counter:
         self.side = (self.side - 1) // stride + 1
         weights = self.channels // groups * kernel * kernel * channels
         self.parameters += weights + (channels if bias else 0)
-        self.flops += 2 * weights * self.side * self.side
+        flops = 2 * weights * self.side * self.side
+        self.flops += flops
         self.channels = channels
+        self.convolutions.append(Convolution(flops, before + self.size(), weights))
+        self.biases += self.size() if bias else 0
         self.largest = max(self.largest, 5 * (before + self.size()) // 4)
         self.outputs += self.size()
         self.kernels += 1
 
-    def normalize(self, saves: int = 2) -> None:
-        """Add a batch norm and an activation in place: the input, and the output for the next layer."""
+    def activate(self) -> None:
+        """Add an activation in place, which saves its output."""
+        self.activations += self.size()
+        self.saved += self.size()
+
+    def normalize(self, activated: bool = True) -> None:
+        """Add a batch norm, which saves its input, and an activation."""
         self.parameters += 2 * self.channels
         self.largest = max(self.largest, 2 * self.size() + self.held)
-        self.saved += saves * self.size()
+        self.saved += self.size()
+        self.norms += self.size()
+        if activated:
+            self.activate()
         # The norm counts its batches, too.
         self.kernels += 3
 
     def pool(self, kernel_side: int) -> None:
         """Add a pooling of half the side, which keeps the places of maxima."""
+        self.pooled += self.size()
         self.side = (self.side + 1) // 2 if kernel_side == 3 else self.side // 2
         self.indices += self.size()
         self.saved += self.size()
@@ -97,6 +134,7 @@ class Counter:
         """Add a linear layer."""
         self.parameters += inputs * outputs + outputs
         self.flops += 2 * inputs * outputs
+        self.convolutions.append(Convolution(2 * inputs * outputs, inputs + outputs, inputs * outputs))
         self.saved += inputs
         self.kernels += 1
 
@@ -110,6 +148,7 @@ class Counter:
             self.flops,
             self.kernels,
             self.outputs,
+            Layers(tuple(self.convolutions), self.norms, self.activations, self.sums, self.pooled, self.biases),
         )
 
 
@@ -137,8 +176,9 @@ def resnet(name: str, image: int) -> Net:
                 count.held = count.size()
                 count.channels, count.side = inputs, side
                 count.convolution(outputs, 1, stride)
-                count.normalize(1)
+                count.normalize(False)
                 count.side = after
+            count.sums += count.size()
     count.linear(count.channels, CLASSES)
     return count.net()
 
@@ -152,7 +192,7 @@ def vgg(name: str, image: int) -> Net:
             if name.endswith("_bn"):
                 count.normalize()
             else:
-                count.saved += count.size()
+                count.activate()
         count.pool(2)
     for inputs, outputs in ((512 * 49, 4096), (4096, 4096), (4096, CLASSES)):
         count.linear(inputs, outputs)

@@ -49,8 +49,10 @@ _JOB = (
     "optimizer_in_backward",
     "compile",
     "offload",
+    "half",
     "gpus",
     "sharing",
+    "all_reduce_gb_s",
 )
 DEFAULT_CARDS = (
     "RTX 3060 12 GB",
@@ -137,10 +139,21 @@ def parser() -> argparse.ArgumentParser:
         "--offload",
         choices=request.OFFLOADS,
         default="none",
-        help="what the host's memory holds: optimizer, as ZeRO-Offload does",
+        help="what the host's memory holds: optimizer, as ZeRO-Offload does, or activations",
+    )
+    add(
+        "--half",
+        choices=request.HALVES,
+        default="bf16",
+        help="the type of autocast; it changes the speed of convolutional networks",
     )
     add("--gpus", type=int, default=1, help="GPUs that share the job (1)")
     add("--sharing", choices=request.SHARING, default="none", help="how several GPUs share the work")
+    add(
+        "--all-reduce-gb-s",
+        type=float,
+        help="bus rate of an all-reduce of these GPUs, as gpu_accept reports it in `links`",
+    )
     options.add_argument(
         "--card", action="append", default=[], help="a card of the table; may be repeated; `all` for all"
     )

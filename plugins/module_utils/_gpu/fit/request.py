@@ -18,7 +18,8 @@ TASKS = ("train", "lora", "qlora", "infer")
 DTYPES = ("fp32", "amp", "bf16", "fp16", "bf16_amp")
 SHARING = ("none", "ddp", "fsdp", "tensor")
 TARGETS = ("attention", "all")
-OFFLOADS = ("none", "optimizer")
+OFFLOADS = ("none", "optimizer", "activations")
+HALVES = ("bf16", "fp16")
 SWITCHES = ("checkpointing", "channels_last", "chunked_loss", "optimizer_in_backward", "compile")
 # Elements of state for each trainable parameter (of eight bits with `_8bit`), and temporary elements while a step is applied.
 OPTIMIZERS = {
@@ -57,6 +58,8 @@ class Request(t.NamedTuple):
     optimizer_in_backward: bool = False
     compile: bool = False
     offload: str = "none"
+    half: str = "bf16"
+    all_reduce_gb_s: float = 0.0
     model: families.Model | None = None
     net: nets.Net | None = None
     recurrent: bool = False
@@ -65,6 +68,11 @@ class Request(t.NamedTuple):
     def element(self) -> int:
         """Return the bytes of an element of the activations."""
         return 4 if self.dtype == "fp32" else 2
+
+    @property
+    def kernels_type(self) -> str:
+        """Return the type whose kernels of cuDNN a network gets: those of fp32 are like those of fp16."""
+        return self.half if self.autocast else ("bf16" if self.dtype == "bf16" else "fp16")
 
     @property
     def autocast(self) -> bool:
@@ -121,6 +129,7 @@ def parse(given: t.Mapping[str, t.Any], net: nets.Net | None = None) -> Request:
         ("sharing", SHARING),
         ("lora_targets", TARGETS),
         ("offload", OFFLOADS),
+        ("half", HALVES),
     ):
         default = Request._field_defaults.get(field, choices[0])
         values[field] = default if given.get(field) is None else given[field]
@@ -134,6 +143,10 @@ def parse(given: t.Mapping[str, t.Any], net: nets.Net | None = None) -> Request:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LIMITS[field]:
             raise Refusal(f"`{field}` is {wording.short(value)}: give a whole number from {least} to {LIMITS[field]}")
         values[field] = value
+    rate = given.get("all_reduce_gb_s") or 0.0
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1e6:
+        raise Refusal(f"`all_reduce_gb_s` is {wording.short(rate)}: give the GB/s that gpu_accept reports")
+    values["all_reduce_gb_s"] = float(rate)
     for field in SWITCHES:
         values[field] = False if given.get(field) is None else given[field]
         if not isinstance(values[field], bool):
@@ -218,6 +231,12 @@ def _check(request: Request) -> Request:
     ):
         if value and not request.trains:
             raise Refusal(f"`{field}` is only for training: remove it")
+    if request.half != "bf16" and not request.autocast:
+        raise Refusal(f"`half` is the type of autocast, and `dtype` is {request.dtype}: remove it, or set dtype amp")
+    if request.offload == "activations" and model is None:
+        raise Refusal("`offload` activations is known for models with layers of attention: remove it")
+    if request.all_reduce_gb_s and request.sharing not in ("ddp", "fsdp"):
+        raise Refusal("`all_reduce_gb_s` is for sharing by ddp or fsdp: remove it")
     if request.gpus == 1 and request.sharing != "none":
         raise Refusal(f"`sharing` is {request.sharing} with one GPU: set `gpus`, or sharing none")
     if request.gpus > 1 and request.sharing == "none":

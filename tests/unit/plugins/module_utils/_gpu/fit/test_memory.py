@@ -107,7 +107,9 @@ def test_state_of_optimizers() -> None:
     weights = memory.estimate(job()).parts["weights"]
     assert states["adamw"] == 2 * weights == 2 * states["sgd"]
     # In bf16 a momentum has two bytes, as two states of eight bits with their scales.
-    assert states["sgd_plain"] == 0 < states["adafactor"] < states["adamw_8bit"] == states["paged_adamw_8bit"]
+    assert states["sgd_plain"] == 0 < states["adafactor"] < states["adamw_8bit"]
+    # PyTorch's allocator had none of a paged optimizer's state on an H100 (docs/measurements/gpu_fit_offload.json).
+    assert states["paged_adamw"] == states["paged_adamw_8bit"] == 0
     assert states["adamw_8bit"] == pytest.approx(states["sgd"] * (1 + 4 / 256))
 
 
@@ -248,4 +250,4 @@ def test_common_ways_to_need_less() -> None:
     ):
         assert memory.estimate(job(batch=4, sequence=2048, **option)).total < plain.total
     paged = memory.estimate(job(optimizer="paged_adamw"))
-    assert paged.high == memory.estimate(job()).high and paged.low < memory.estimate(job()).low
+    assert paged.high < memory.estimate(job()).high and paged.low < memory.estimate(job()).low

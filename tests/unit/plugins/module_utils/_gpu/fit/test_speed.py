@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
     cards,
+    load,
     speed,
 )
 
 from tests.unit.support.gpu_fit import LLAMA, job
 
 MEASURED = Path(__file__).parents[6] / "docs/measurements/gpu_fit_h100.json"
+
+
+def whole(loads: tuple[load.Load, ...]) -> load.Load:
+    return load.Load().plus(*loads)
 
 
 def test_a_faster_card_is_never_slower() -> None:
@@ -26,8 +31,8 @@ def test_a_faster_card_is_never_slower() -> None:
 
 def test_tensor_sharing_divides_work() -> None:
     alone, shared = speed.measure(job()), speed.measure(job(gpus=4, sharing="tensor"))
-    assert shared.first.tensor == pytest.approx(alone.first.tensor / 4)
-    assert shared.rest.moved == pytest.approx(alone.rest.moved / 4)
+    assert whole(shared.first).tensor == pytest.approx(whole(alone.first).tensor / 4)
+    assert whole(shared.rest).moved == pytest.approx(whole(alone.rest).moved / 4)
 
 
 def test_the_card_waits_for_a_slow_host_and_may_catch_up() -> None:
@@ -40,14 +45,18 @@ def test_the_card_waits_for_a_slow_host_and_may_catch_up() -> None:
 
 
 def test_a_mask_makes_attention_slower() -> None:
-    plain, window = (job(config={**LLAMA, "model_type": "mistral", "sliding_window": size}) for size in (None, 256))
-    assert speed.measure(window).first.tensor > speed.measure(plain).first.tensor
+    plain, window = (
+        job(config={**LLAMA, "model_type": "mistral", "sliding_window": size}, batch=16) for size in (None, 256)
+    )
+    assert whole(speed.measure(window).first).tensor > whole(speed.measure(plain).first).tensor
+    rates = cards.find("H100").rates()
+    assert speed.predict(window, rates).step_s > speed.predict(plain, rates).step_s
 
 
 def test_a_frozen_weight_has_no_gradient_to_convert() -> None:
     """Autocast reads four bytes and writes two for each; only a trained weight has a gradient, which goes back."""
     moved = {
-        (task, dtype): speed.measure(job(task=task, dtype=dtype, lora_rank=1)).rest.moved
+        (task, dtype): whole(speed.measure(job(task=task, dtype=dtype, lora_rank=1)).rest).moved
         for task in ("lora", "qlora")
         for dtype in ("amp", "bf16")
     }
@@ -58,7 +67,7 @@ def test_a_frozen_weight_has_no_gradient_to_convert() -> None:
 
 def test_generation_in_fp32_has_no_tensor_cores() -> None:
     work = speed.measure(job(task="infer", new_tokens=8, dtype="fp32"))
-    assert work.first.tensor == 0 < work.first.plain
+    assert whole(work.first).tensor == 0 < whole(work.first).plain
 
 
 def test_energy_is_that_of_all_gpus() -> None:
@@ -70,8 +79,13 @@ def test_energy_is_that_of_all_gpus() -> None:
 def test_speeds_of_a_real_card() -> None:
     figures = json.loads(MEASURED.read_text())
     found = figures["rates"]
-    rates = speed.Rates(
-        found["bf16_tflops"], found["tf32_tflops"], found["fp32_tflops"], found["copy_gb_s"], "baseline"
+    rates = load.Rates(
+        found["bf16_tflops"],
+        found["tf32_tflops"],
+        found["fp32_tflops"],
+        found["copy_gb_s"],
+        "baseline",
+        cards.find("H100").rates().cores,
     )
     held_out = [case for case in figures["cases"] if case["request"]["split"] == "held_out"]
     for case in held_out:
@@ -92,7 +106,7 @@ def test_products_hide_what_they_read() -> None:
         speed.predict(job(task="infer", new_tokens=8, batch=batch, sequence=1), rates) for batch in (1, 4096)
     )
     weights = 2 * 8 * 1_235_814_400 / (rates.copy * 1e9)
-    products = speed.measure(job(task="infer", new_tokens=8, batch=4096, sequence=1)).first
+    products = whole(speed.measure(job(task="infer", new_tokens=8, batch=4096, sequence=1)).first)
     assert small.step_s >= weights
     assert large.step_s < weights + products.tensor / (rates.bf16 * 1e12) + products.moved / (rates.copy * 1e9)
 
