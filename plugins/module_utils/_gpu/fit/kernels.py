@@ -115,7 +115,7 @@ def moved(model: families.Model, dtype: str, adapters: t.Sequence[tuple[int, int
     mode = {"bf16": 0, "fp16": 0, "bf16_amp": 0, "amp": 1, "fp32": 2}[dtype]
     traffic = _COUNTED[model.traits.like][1]
     if model.traits.like == "gpt2" and model.fused:
-        traffic = tuple(_fused(*pair) for pair in zip(traffic, _VIT))
+        traffic = (_fused(traffic[0], _VIT[0]), _fused(traffic[1], _VIT[1]), _fused(traffic[2], _VIT[2]))
     # Experts are not in autocast.
     inner = traffic[2 if mode == 1 and model.experts > 1 else mode]
     queries_and_keys = (model.heads + model.kv_heads) * model.head_dim

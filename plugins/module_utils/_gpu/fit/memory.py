@@ -199,7 +199,7 @@ def _training(request: Request) -> list[dict[str, float]]:
     boundary = model.layers * tokens * model.width * residual
     kept = boundary if request.checkpointing else model.layers * layer
     if request.offload == "activations":
-        kept = boundary = 0.0
+        kept, boundary = 0.0, 0
     last = tokens * model.width * (8 if element == 2 else 10)
     head = _head(request, model, tokens)
     if request.adapters and request.dtype == "amp":
