@@ -11,12 +11,14 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.shape import is_number
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 Facts = dict[str, t.Any]
 
+# The conditions on which the figures depend. Reports are compared where all of them are the same.
+CIRCUMSTANCES = ("name", "torch", "side", "power_limit_w", "warm_up_s", "window_s")
+KEPT = ("value", "unit", "clock_mhz", "power_w", "temperature_c")
 _NUMBERS = ("value", "power_w", "temperature_c")
 
 
@@ -45,14 +47,14 @@ def read(directory: str, uuid: str | None) -> Facts | None:
 
 def is_baseline(found: t.Any) -> bool:
     """Check that a comparison finds every value that it needs: it comes after minutes of measuring."""
-    if not isinstance(found, dict) or not found.keys() >= {"uuid", "day", "tests", *compare.CIRCUMSTANCES}:
+    if not isinstance(found, dict) or not found.keys() >= {"uuid", "day", "tests", *CIRCUMSTANCES}:
         return False
     tests = found["tests"]
     return isinstance(tests, dict) and all(map(_is_row, tests.values()))
 
 
 def _is_row(row: t.Any) -> bool:
-    if not isinstance(row, dict) or not row.keys() >= set(compare.KEPT) or row["value"] is None:
+    if not isinstance(row, dict) or not row.keys() >= set(KEPT) or row["value"] is None:
         return False
     numbers = [row[key] for key in _NUMBERS if row[key] is not None]
     return all(map(is_number, numbers))

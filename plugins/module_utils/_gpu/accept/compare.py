@@ -13,6 +13,7 @@ import math
 import statistics
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.baseline import CIRCUMSTANCES, KEPT
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import (
     COOLING,
     HARDWARE,
@@ -38,10 +39,6 @@ FLEET = 3
 COMPARE_WITH_OTHERS = (
     "compare its slot, cooling, firmware and the load of its host with those of the others, then measure again"
 )
-
-# The conditions on which the figures depend. Reports are compared where all of them are the same.
-CIRCUMSTANCES = ("name", "torch", "side", "power_limit_w", "warm_up_s", "window_s")
-KEPT = ("value", "unit", "clock_mhz", "power_w", "temperature_c")
 
 
 def baseline_of(report: Facts, day: str) -> Facts:

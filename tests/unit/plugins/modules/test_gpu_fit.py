@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.baseline import CIRCUMSTANCES, KEPT
 from ansible_collections.rigwright.workstation.plugins.modules import gpu_fit
 
 from harness.fakes import nvml as fake_nvml
@@ -32,8 +32,8 @@ def test_cards_of_the_host_with_a_baseline(run_module: Run, tmp_path: Path) -> N
     with fake_nvml.fake(["H200", "H200", "RTX 4090"]) as machine:
         uuid = machine.gpus[0].uuid
         rates = {"matmul_bf16": 660.0, "copy": 4300.0}
-        tests = {name: {**dict.fromkeys(compare.KEPT), "value": value} for name, value in rates.items()}
-        baseline = {**dict.fromkeys(compare.CIRCUMSTANCES), "uuid": uuid, "day": "2026-11-25", "tests": tests}
+        tests = {name: {**dict.fromkeys(KEPT), "value": value} for name, value in rates.items()}
+        baseline = {**dict.fromkeys(CIRCUMSTANCES), "uuid": uuid, "day": "2026-11-25", "tests": tests}
         (tmp_path / f"{uuid}.json").write_text(json.dumps(baseline))
         found = run_module(gpu_fit, model="resnet50", directory=str(tmp_path))
         assert machine.writes == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import baseline, compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import baseline
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 UUID = "GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15"
@@ -17,7 +17,7 @@ COPY = {"value": 4300.0, "unit": "gb_s", "clock_mhz": None, "power_w": 690, "tem
 BASELINE: dict[str, Any] = {
     "uuid": UUID,
     "day": "2026-11-01",
-    **dict.fromkeys(compare.CIRCUMSTANCES),
+    **dict.fromkeys(baseline.CIRCUMSTANCES),
     "tests": {"copy": COPY},
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.baseline import CIRCUMSTANCES
 
 from tests.unit.support.gpu.reports import REQUEST, card, events, samples
 
@@ -81,7 +82,7 @@ def test_warmer_by_less_or_at_more_power_is_no_problem(changes: Facts):
     assert compare.against_baseline(report(**changes), kept(), "keep") == ([], [])
 
 
-@pytest.mark.parametrize("key", compare.CIRCUMSTANCES)
+@pytest.mark.parametrize("key", CIRCUMSTANCES)
 def test_other_conditions_are_not_compared(key: str):
     slow = {**report(values={"copy": 4190}), key: "another"}
 
