@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, The Rigwright engineers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Report, while a machine is well, what a rebuild from its backup would refuse."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import trial
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
+
+ID = "backup.rebuild"
+_MOST = 5
+_RUN = "make a backup: `rigwright-backup run JOB`"
+
+
+def rebuild(request: t.Mapping[str, t.Any], path: str = document.PATH) -> list[Finding]:
+    """Return the finding on the manifest that the last run has put into the backup; none where no job has /.
+
+    :param request: the request of the role backup. Its plan warns of a backup without /.
+    """
+    if not request["manifest"] or not any("/" in (job.get("paths") or []) for job in request["jobs"]):
+        return []
+    try:
+        manifest = record.read(path, "the next backup writes it again")
+        found = trial.problems(document.check(manifest)) if manifest is not None else []
+    except (OSError, ValueError) as error:
+        return [finding(ID, "warn", f"the manifest cannot be used: {shown(str(error))}", _RUN)]
+    if manifest is None:
+        return [finding(ID, "skip", f"no backup has written {path} yet", _RUN)]
+    if not found:
+        made = shown(str(manifest.get("made") or "an unknown time"))
+        return [finding(ID, "pass", f"by the manifest of {made} this machine can be built again")]
+    listed = "; ".join(found[:_MOST]) + (f"; {len(found) - _MOST} more" if len(found) > _MOST else "")
+    evidence = f"this machine cannot be built again as it is: {shown(listed)}"
+    return [
+        finding(ID, "warn", evidence, "see docs/bare_metal.md; where that is not wanted, set backup_manifest to false")
+    ]

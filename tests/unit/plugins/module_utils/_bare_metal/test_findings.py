@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proof of the role backup reports what a rebuild would refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import findings
+
+from tests.unit.support.damage import DAMAGE
+from tests.unit.support.manifest.manifests import recorded, simple
+
+REQUEST: dict[str, Any] = {"manifest": True, "jobs": [{"name": "dump", "paths": None}, {"name": "all", "paths": ["/"]}]}
+PLAIN = {**simple(("ext4 /", 4000, 1000), ("swap", 500, 0)), "made": "2026-01-02T03:04:05Z"}
+
+
+def found(path: Path, content: bytes | None, request: dict[str, Any] = REQUEST) -> dict[str, str]:
+    if content is not None:
+        path.write_bytes(content)
+    (row,) = findings.rebuild(request, str(path))
+    return row
+
+
+def test_refusals_of_a_rebuild_are_reported(tmp_path: Path) -> None:
+    row = found(tmp_path / "manifest.json", json.dumps(recorded()).encode())
+    assert row["id"] == "backup.rebuild" and row["status"] == "warn"
+    assert "linux_raid_member" in row["evidence"] and "backup_manifest" in row["remedy"]
+
+
+def test_machine_that_can_be_rebuilt_passes(tmp_path: Path) -> None:
+    row = found(tmp_path / "manifest.json", json.dumps(PLAIN).encode())
+    assert row["status"] == "pass" and "2026-01-02T03:04:05Z" in row["evidence"]
+
+
+def test_machine_without_a_backup_is_skipped(tmp_path: Path) -> None:
+    row = found(tmp_path / "manifest.json", None)
+    assert row["status"] == "skip" and "no backup has written" in row["evidence"]
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_manifest_is_no_proof(tmp_path: Path, kind: str) -> None:
+    row = found(tmp_path / "manifest.json", DAMAGE[kind](json.dumps(PLAIN).encode()))
+    assert row["status"] == "warn" and "rigwright-backup run" in row["remedy"]
+
+
+@pytest.mark.parametrize(
+    "request_", [{**REQUEST, "manifest": False}, {**REQUEST, "jobs": [{"name": "home", "paths": ["/home"]}]}]
+)
+def test_backup_for_files_alone_needs_no_rebuild(request_: dict[str, Any]) -> None:
+    assert findings.rebuild(request_, "/nonexistent") == []
