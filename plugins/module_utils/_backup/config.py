@@ -181,6 +181,11 @@ def read(place: Place) -> Config:
         raise ConfigError(f"the configuration is damaged, run the role backup: {error}") from None
 
 
+def configured(place: Place) -> float:
+    """Return when the configuration was last changed."""
+    return max(os.stat(path).st_mtime for path in (place.config, os.path.join(place.secrets, hooks.FILE)))
+
+
 def open_repository(config: Config, place: Place, name: str, version: t.Sequence[int] | None = None) -> Restic:
     """Return restic for a repository: in a unit as its user with a cache, for root without one.
 

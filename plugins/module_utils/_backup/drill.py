@@ -14,7 +14,12 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import sample as sampling
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import (
+    Config,
+    Job,
+    Place,
+    configured,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import literal
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.job import limits
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Done, Restic
@@ -80,14 +85,18 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     """
     drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
     dumps = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
+    last = states.read_json(states.path_of(place, states.RUN, job.name))
+    # What was added since has had no run that could have made it.
+    changed = last.get("ended", configured(place)) < configured(place)
     lacking = ""
     if "files" not in drawn and (job.paths or not dumps):
         lacking = drawn.get("problem") or "there is no list of what to compare with: the job has not been backed up yet"
     elif job.paths and not drawn["files"]:
         lacking = "no file of the last backup could be compared: each is too large, or changed while it was backed up"
-    undumped = [str(spec["name"]) for spec in job.dumps if spec["name"] not in dumps]
-    if undumped and not lacking:
-        lacking = f"there is no good dump of {', '.join(undumped)} to compare with"
+    undumped = {str(spec["name"]) for spec in job.dumps} - {*dumps}
+    added = undumped - {*last.get("dumps", {})} if changed else set()
+    if undumped - added and not lacking:
+        lacking = f"there is no good dump of {', '.join(sorted(undumped - added))} to compare with"
     lost = [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]
     lost += [f"{path} is in backup_drill_paths and a directory: name files" for path in drawn.get("directories", [])]
     outcomes = []
@@ -121,8 +130,13 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
         result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.message)
     elif lacking:
         result.update(kind=states.NOTHING, words=lacking)
-    elif drawn.get("changed"):
-        result["words"] = f"not compared, since they changed during the backup: {', '.join(drawn['changed'])}"
+    else:
+        changing, new = ", ".join(drawn.get("changed", [])), ", ".join(sorted(added))
+        notes = (
+            f"not compared, since they changed during the backup: {changing}" if changing else "",
+            f"not compared, since no run has made it yet: the dump {new}" if new else "",
+        )
+        result["words"] = "; ".join(filter(None, notes))
     return result
 
 

@@ -11,7 +11,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import config as configuration
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, hooks, units
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
@@ -48,17 +48,11 @@ def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list
     :param call: runs a command, and gives its status and output.
     :param with_probe: whether the repositories are opened, too.
     """
-    found = states.findings(config, states.read_states(config, place), time.time(), configured(place))
+    found = states.findings(config, states.read_states(config, place), time.time(), configuration.configured(place))
     found += [*timers(config, call), *strays(config, place), *unnamed(config, place)]
     if with_probe:
         found += [probed(config, place, name) for name in config.repositories]
     return found
-
-
-def configured(place: Place) -> float:
-    """Return when the configuration was last changed."""
-    paths = (place.config, os.path.join(place.secrets, hooks.FILE))
-    return max(os.stat(path).st_mtime for path in paths)
 
 
 def timers(config: Config, call: Call) -> t.Iterator[Finding]:

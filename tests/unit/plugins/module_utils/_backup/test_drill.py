@@ -132,3 +132,27 @@ def test_dump_that_never_succeeded_is_not_proven(tmp_path: Path) -> None:
     host.do("run")
     result = host.do("drill")
     assert (result["kind"], result["words"]) == ("nothing", "there is no good dump of wiki to compare with")
+
+
+def test_dump_that_was_added_after_the_last_run_fails_no_drill(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "file").write_text("x")
+    host.configure(job={"dumps": [{"name": "good", "command": ["echo", "x"]}]})
+    host.do("run")
+    host.configure(job={"dumps": [*host.job["dumps"], {"name": "wiki", "command": ["echo", "y"]}]})
+    result = host.do("drill")
+    assert (result["kind"], result["files"], result["dumps"]) == ("ok", 1, 1)
+    assert result["words"] == "not compared, since no run has made it yet: the dump wiki"
+    host.do("run")
+    assert (host.do("drill")["words"], host.state("drill")["dumps"]) == ("", 2)
+
+
+def test_dump_that_has_failed_is_not_proven_by_a_later_change(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "file").write_text("x")
+    host.configure(job={"dumps": [{"name": "wiki", "command": ["false"]}]})
+    host.do("run")
+    host.configure(retry_lock_s=1)
+    assert host.do("drill")["kind"] == "nothing"
