@@ -227,6 +227,14 @@ def renamed(record: t.Mapping[str, Given], works: t.Sequence[Work]) -> dict[str,
     return found
 
 
+def confirmations(confirm: t.Sequence[str], works: t.Sequence[Work]) -> list[str]:
+    """Return the confirmations by today's keys. Earlier versions knew a disk without serial by its first id."""
+    own = [work for work in works if not (work.disk.serial and work.disk.shared_serial)]
+    keys = {name: work.key for work in own for name in (work.disk.key, work.entry.id) if name}
+    keys.update((work.key, work.key) for work in works)
+    return [keys.get(name, name) for name in confirm]
+
+
 def _has_ids(disk: Disk, given: Given) -> bool:
     own = {device.content.uuid for device in (disk, *disk.partitions)} | {disk.content.table_id}
     return bool(own & ({given.get("uuid"), given.get("table")} - {None, ""}))
@@ -398,6 +406,7 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
             result.works.append(Work(entry, disk, disk.key_as(entry.id), {}))
     result.record = renamed(facts.record, result.works)
     facts = dataclasses.replace(facts, record=result.record)
+    confirm = confirmations(confirm, result.works)
     paths = [work.disk.path for work in result.works]
     for path in sorted({path for path in paths if paths.count(path) > 1}):
         names = ", ".join(work.entry.name for work in result.works if work.disk.path == path)

@@ -533,6 +533,26 @@ def test_shared_serial_confirms_no_wipe() -> None:
     assert problems_of(plan(*disks, rows=rows, confirm=("usb-0:0",))) == ""
 
 
+@pytest.mark.parametrize("serial", ["", "B"])
+def test_each_name_of_a_disk_confirms_its_wipe(serial: str) -> None:
+    """Earlier versions confirmed a disk without serial by its first id, whatever the entry names."""
+    names = frozenset(["/dev/sdb", "/dev/disk/by-id/ata-B", "/dev/disk/by-id/wwn-B"])
+    # Another disk without serial "has the same".
+    disk = Disk("/dev/sdb", 100 * GB, ids=("ata-B", "wwn-B"), serial=serial, names=names, content=OLD)
+    disk = dataclasses.replace(disk, shared_serial=not serial)
+    rows = [{"id": "wwn-B", "role": "data", "wipe": True}]
+    for name in ("wwn-B", serial or "ata-B"):
+        result = plan(disk, rows=rows, confirm=(name,))
+        assert problems_of(result) == "" and result.works[0].wipe
+    assert "ata-X" in problems_of(plan(disk, rows=rows, confirm=("ata-X",)))
+
+
+def test_each_id_of_a_disk_with_a_shared_serial_is_no_confirmation() -> None:
+    disk = dataclasses.replace(twin("usb-0:0", "/dev/sdb", content=OLD), ids=("ata-DOCK", "usb-0:0"))
+    rows = [{**DOCKED[0], "wipe": True}]
+    assert "[usb-0:0]" in problems_of(plan(disk, rows=rows, confirm=("ata-DOCK",)))
+
+
 names = st.sampled_from(["S1", "S2", ""])
 
 
