@@ -34,8 +34,8 @@ def rebuild(request: t.Mapping[str, t.Any], path: str = document.PATH) -> list[F
     if manifest is None:
         return [finding(ID, "skip", f"no backup has written {path} yet", _RUN)]
     if not found:
-        made = shown(str(manifest.get("made") or "an unknown time"))
-        return [finding(ID, "pass", f"by the manifest of {made} this machine can be built again")]
+        moment = shown(str(manifest.get("made") or "an unknown time"))
+        return [finding(ID, "pass", f"by the manifest of {moment} this machine can be built again")]
     listed = "; ".join(found[:_MOST]) + (f"; {len(found) - _MOST} more" if len(found) > _MOST else "")
     evidence = f"this machine cannot be built again as it is: {shown(listed)}"
     return [

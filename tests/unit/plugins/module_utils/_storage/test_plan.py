@@ -547,7 +547,7 @@ def test_each_name_of_a_disk_confirms_its_wipe(serial: str) -> None:
     assert "ata-X" in problems_of(plan(disk, rows=rows, confirm=("ata-X",)))
 
 
-def test_each_id_of_a_disk_with_a_shared_serial_is_no_confirmation() -> None:
+def test_id_of_a_disk_with_a_shared_serial_is_not_its_name() -> None:
     disk = dataclasses.replace(twin("usb-0:0", "/dev/sdb", content=OLD), ids=("ata-DOCK", "usb-0:0"))
     rows = [{**DOCKED[0], "wipe": True}]
     assert "[usb-0:0]" in problems_of(plan(disk, rows=rows, confirm=("ata-DOCK",)))
