@@ -67,9 +67,20 @@ def adopt(place: Place, job: Job, rows: t.Sequence[Row]) -> list[str]:
     return found
 
 
+def is_adopted(place: Place, job: Job) -> bool:
+    """Return whether a user has declared the snapshots under the former name of the host to be this machine's."""
+    return job.former_host in adopted(place, job)
+
+
+def counted(place: Place, job: Job, rows: t.Sequence[Row]) -> tuple[dict[str, int], str]:
+    """Return how many snapshots the job has under each name of the host, and why those under the present one are another machine's."""
+    own = [row for row in rows if row.host == job.host]
+    return {"snapshots": len(own), "former": len(rows) - len(own)}, problem(place, job, own)
+
+
 def hosts(place: Place, job: Job) -> list[str]:
     """Return the options of restic that select what `forget` may let go: of a former name only after it was adopted."""
-    former = [job.former_host] if job.former_host in adopted(place, job) and job.former_host else []
+    former = [job.former_host] if job.former_host and is_adopted(place, job) else []
     return [word for name in (job.host, *former) for word in ("--host", name)]
 
 

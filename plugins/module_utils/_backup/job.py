@@ -283,10 +283,10 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     )
     foreign = ""
     with contextlib.suppress(ValueError):  # the backup is good without their number
-        listed, rows = snapshots(restic, "--host", job.host, "--tag", f"{job.tag},{FILES}")
+        listed, rows = snapshots(restic, *job.hosts, "--tag", f"{job.tag},{FILES}")
         if listed.ok:
-            result["snapshots"] = len(rows)
-            foreign = identity.problem(place, job, rows)
+            counts, foreign = identity.counted(place, job, rows)
+            result.update(counts)
     unlisted, lacking = sample(config, place, job, restic, str(summary["snapshot_id"]))
     nothing = [shown(path) for path in lacking if coverage.names_in(job, path) & content[path]]
     if result["kind"] == OK:
@@ -357,9 +357,10 @@ def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     started, clock = time.time(), time.monotonic()
     result: Result = files(config, place, job, restic) if job.paths else {"kind": OK, "words": ""}
     if not job.paths:
-        listed, rows = snapshots(restic, "--host", job.host, "--tag", job.tag)
-        foreign = identity.problem(place, job, rows)
-        result = {"kind": states.FOREIGN, "words": foreign} if listed.ok and foreign else result
+        listed, rows = snapshots(restic, *job.hosts, "--tag", job.tag)
+        counts, foreign = identity.counted(place, job, rows)
+        result.update(counts if listed.ok else {})
+        result.update({"kind": states.FOREIGN, "words": foreign} if listed.ok and foreign else {})
     failed = [row for row in read_step_file(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
     if failed and result["kind"] == OK:
         result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))

@@ -143,8 +143,9 @@ def forget(
             *hosts,
             "--tag",
             f"{job.tag},{part}",
+            # The names of this machine count together: else the last ones under a former name would stay forever.
             "--group-by",
-            "host",
+            "",
             *keep(job.retention),
         ]
         done = exclusively(config, restic, *arguments)

@@ -11,7 +11,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import config as configuration
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, units
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, identity, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
@@ -49,7 +49,7 @@ def findings(config: Config, place: Place, call: Call, with_probe: bool) -> list
     :param with_probe: whether the repositories are opened, too.
     """
     found = states.findings(config, states.read_states(config, place), time.time(), configuration.configured(place))
-    found += [*timers(config, call), *strays(config, place), *unnamed(config, place)]
+    found += [*timers(config, call), *strays(config, place), *unnamed(config, place), *former(config, place)]
     if with_probe:
         found += [probed(config, place, name) for name in config.repositories]
     return found
@@ -94,6 +94,22 @@ def unnamed(config: Config, place: Place) -> t.Iterator[Finding]:
             f"in fstab, in no job, and left out by a set of patterns alone: {', '.join(places)}",
             "add it to the paths of a job, or name it in backup_excludes if it can be lost or has backups alone",
         )
+
+
+def former(config: Config, place: Place) -> t.Iterator[Finding]:
+    """Yield the jobs with snapshots under a former name of the host: nothing removes them until a user says whose they are."""
+    due = {*states.subjects(config)}
+    for job in config.jobs.values():
+        if not job.former_host or identity.is_adopted(place, job) or (states.FORGET, job.name) not in due:
+            continue
+        count = states.read_json(states.path_of(place, states.RUN, job.name)).get("former")
+        if count:
+            yield finding(
+                f"backup.former.{job.name}",
+                "warn",
+                f"{count} snapshots as {job.former_host}, the name of earlier versions for each machine: they never expire",
+                f"if they are of this machine: `rigwright-backup adopt {job.name}`; they then count with those as {job.host}",
+            )
 
 
 def probed(config: Config, place: Place, name: str) -> Finding:

@@ -150,7 +150,7 @@ def _record(checks: t.Mapping[str, Check], needed: t.Collection[str] = ()) -> Ch
 
 _COUNTS = (
     *("exit_code", "bytes", "bytes_added", "files", "dumps", "vanished", "snapshots", "removed"),
-    *("part", "parts", "next_part"),
+    *("part", "parts", "next_part", "former"),
 )
 _is_result = _record(
     {

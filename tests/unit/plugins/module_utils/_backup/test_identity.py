@@ -6,9 +6,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli, identity, restore
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli, identity, restore, status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import Snapshot
 from hypothesis import given
@@ -70,7 +71,32 @@ def test_snapshots_under_the_former_name_are_found(host: Host) -> None:
     cli.act(argparse.Namespace(command="adopt", job="home"), host.place)
     host.do("run")
     assert host.do("forget")["kind"] == "ok"
-    assert sorted(row.host for row in host.snapshots()) == ["localhost", "ws"]
+    assert [row.host for row in host.snapshots()] == ["ws"]
+
+
+def of_former_name(host: Host) -> dict[str, str] | None:
+    rows = status.findings(host.config, host.place, lambda *_words: (0, "active loaded"), False)
+    return next((row for row in rows if row["id"] == "backup.former.home"), None)
+
+
+@pytest.mark.parametrize("job", [{}, {"paths": [], "dumps": [{"name": "wiki", "command": ["echo", "x"]}]}])
+def test_snapshots_that_never_expire_are_a_finding(host: Host, job: dict[str, Any]) -> None:
+    host.configure(job={"host": "localhost", **job})
+    host.do("run")
+    host.configure(job={"host": "ws", "former_host": "localhost"})
+    assert host.do("run")["kind"] == "ok"
+    row = of_former_name(host)
+    assert row and row["status"] == "warn" and "1 snapshots as localhost" in row["evidence"]
+    assert "`rigwright-backup adopt home`" in row["remedy"]
+    cli.act(argparse.Namespace(command="adopt", job="home"), host.place)
+    assert of_former_name(host) is None
+
+
+def test_snapshots_that_a_server_lets_go_are_no_finding(host: Host) -> None:
+    host.configure(job={"host": "localhost"})
+    host.do("run")
+    host.configure(job={"host": "ws", "former_host": "localhost"}, repositories=[{"name": "disk", "append_only": True}])
+    assert host.do("run")["kind"] == "ok" and of_former_name(host) is None
 
 
 def rows(*machines: str) -> list[Snapshot]:
