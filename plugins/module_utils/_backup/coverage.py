@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.excludes import excluded
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import Mount, holds_data, is_within
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.servers import unanswered
 
 # In the file system of /run: what systemd mounts over a path for `InaccessiblePaths=` and similar settings.
 INACCESSIBLE = "/systemd/inaccessible/"
@@ -125,9 +126,16 @@ def hidden(job: Job, mounts: t.Sequence[Mount]) -> list[str]:
     ]
 
 
-def missing(paths: t.Iterable[str]) -> list[str]:
-    """Return the paths that do not exist."""
-    return [path for path in paths if not os.path.lexists(path)]
+def unusable(job: Job, mounts: t.Sequence[Mount]) -> str:
+    """Return why no snapshot of the paths may be made: a server is gone, a path is missing, or is a link; empty if none is."""
+    gone = sorted({*unanswered([*job.paths, *sources(job, mounts)], mounts).values()})
+    if gone:
+        return f"the server of {', '.join(gone)} does not answer"
+    missing = [path for path in job.paths if not os.path.lexists(path)]
+    if missing:
+        return f"missing: {', '.join(missing)}"
+    listed = ", ".join(f"{path} is a link to {real}" for path, real in links(job.paths).items())
+    return f"{listed}: name that instead" if listed else ""
 
 
 def links(paths: t.Iterable[str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.moun
     read_mounts,
     with_planned,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.servers import unanswered
 
 Run = t.Callable[..., tuple[int, str, str]]
 
@@ -129,12 +130,18 @@ def read_exposed(
 
 
 def read_unfit(
-    repositories: t.Sequence[t.Mapping[str, t.Any]], user: str, tree: Tree
+    repositories: t.Sequence[t.Mapping[str, t.Any]], user: str, tree: Tree, gone: t.Mapping[str, str]
 ) -> t.Iterator[tuple[str, Unfit | None]]:
-    """Yield why root cannot give the directory of a repository to the user of the units."""
+    """Yield why root cannot give the directory of a repository to the user of the units.
+
+    :param gone: paths on servers that do not answer, each with where it is mounted.
+    """
     for row in repositories:
-        if row["local_path"]:
-            yield row["local_path"], unfit(tree.at(row["local_path"]), user)
+        path = row["local_path"]
+        if path in gone:
+            yield path, Unfit(f"is at {path}, and the server of {gone[path]} does not answer", "bring the server back")
+        elif path:
+            yield path, unfit(tree.at(path), user)
 
 
 def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.Mapping[str, t.Any]) -> Host:
@@ -142,10 +149,10 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
     jobs, repositories = request["jobs"], request["repositories"]
     schedules = [request["schedule"], *(request[f"{verb}_schedule"] for verb in ("forget", "prune", "check", "drill"))]
     schedules += [str(job["schedule"]) for job in jobs if job.get("schedule")]
-    paths = [
-        *(path for job in jobs for path in job.get("paths") or []),
-        *(row["password_file"] for row in repositories),
-    ]
+    mounts = with_planned(read_mounts(tree.at("/proc/self/mountinfo")), planned)
+    of_jobs = [path for job in jobs for path in job.get("paths") or []]
+    paths = [*of_jobs, *(row["password_file"] for row in repositories)]
+    gone = unanswered([*of_jobs, *(row["local_path"] for row in repositories if row["local_path"])], mounts)
     passwords = {
         row["name"]: read_password(tree.at(row["password_file"])) for row in repositories if row["password_file"]
     }
@@ -158,16 +165,18 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
         user_exists=accounts.user(request["user"]) is not None,
         release_due=installed.release_due,
         calendar=ask_calendar(run, schedules),
-        mounts=with_planned(read_mounts(tree.at("/proc/self/mountinfo")), planned),
+        mounts=mounts,
         fstab=parse_fstab(tree.text("/etc/fstab")),
-        missing=frozenset(path for path in paths if path and path not in coming and not tree.exists(path)),
-        links=links(path for job in jobs for path in job.get("paths") or []),
+        missing=frozenset(
+            path for path in paths if path and path not in coming and (path in gone or not tree.exists(path))
+        ),
+        links=links(path for path in of_jobs if path not in gone),
         fingerprints={name: fingerprint(name, text) for name, text in passwords.items()},
         record=read_record(tree),
         units=installed.units,
         outdated=read_outdated(run, installed.services()),
         exposed={path: places for path, places in read_exposed(jobs, repositories, tree) if places},
-        unfit={path: reason for path, reason in read_unfit(repositories, request["user"], tree) if reason},
+        unfit={path: reason for path, reason in read_unfit(repositories, request["user"], tree, gone) if reason},
         missing_users=frozenset(
             str(spec["user"]) for spec in commands if spec.get("user") and not accounts.user(spec["user"])
         ),

@@ -198,18 +198,15 @@ def limits(config: Config) -> list[str]:
 
 def problems_of_sources(job: Job, place: Place) -> Result | None:
     """Return why no snapshot may be made: it would lack files that older ones have, and then replace them."""
-    gone = coverage.missing(job.paths)
-    if gone:
-        return {"kind": states.SOURCE_MISSING, "words": f"missing: {', '.join(gone)}"}
-    links = coverage.links(job.paths)
-    if links:
-        listed_links = ", ".join(f"{path} is a link to {real}" for path, real in links.items())
-        return {"kind": states.SOURCE_MISSING, "words": f"{listed_links}: name that instead"}
+    mounts = read_mounts(place.mountinfo)
+    unusable = coverage.unusable(job, mounts)
+    if unusable:
+        return {"kind": states.SOURCE_MISSING, "words": unusable}
     # A mount by hand, of ZFS or of a unit is in no table: the last good run says that it existed.
     before = states.read_json(states.path_of(place, states.RUN, job.name)).get("mounts", [])
     wanted = {where: "mounted in the last good run" for where in before if coverage.draws_from(job, where)}
     wanted.update((where, "in fstab") for where in read_fstab(place.fstab))
-    off = coverage.not_mounted(job, wanted, read_mounts(place.mountinfo))
+    off = coverage.not_mounted(job, wanted, mounts)
     listed = ", ".join(f"{where} ({wanted[where]})" for where in off)
     return {"kind": states.NOT_MOUNTED, "words": f"not mounted: {listed}; no snapshot was made"} if off else None
 

@@ -19,7 +19,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.job import finish
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import servers
 
+from tests.unit.support import dead_server
 from tests.unit.support.backup.hosts import (
     EACH_RESTIC,
     MOUNTS,
@@ -109,6 +111,19 @@ def test_a_missing_source_makes_no_snapshot_and_is_reported(alone: Host) -> None
     assert found["status"] == "fail"
     assert str(alone.root / "gone") in found["evidence"] and "last backed up 0 h ago" in found["evidence"]
     assert same(alone.source, whole(alone, first["snapshot"])) == []
+
+
+def test_server_that_is_gone_fails_the_run_in_bounded_time(alone: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "WAIT_S", 0.5)
+    (alone.source / "file").write_text("x")
+    with dead_server.mounted(alone.source) as line:
+        alone.write("mountinfo", MOUNTS + line)
+        started = time.monotonic()
+        state = alone.do("run")
+        assert time.monotonic() - started < 20
+    assert (state["kind"], state["words"]) == ("source_missing", f"the server of {alone.source} does not answer")
+    alone.write("mountinfo", MOUNTS)
+    assert alone.do("run")["kind"] == "ok"
 
 
 def test_an_unmounted_disk_of_fstab_makes_no_snapshot(alone: Host) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.filter import backup_secret_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint, public
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
     RepositoryRecord,
     RepositorySettings,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._roles import backup as backup_role
 
 from tests.unit.support.backup.hosts import CONTEXT, PASSWORD, options
@@ -82,6 +84,36 @@ def test_a_value_that_does_not_fit_is_refused_and_not_looked_up(host: Callable[.
     for changes in ({"jobs": [{"name": "home", "paths": ["/home\0"]}]}, {"schedule": "daily\0"}):
         found = host(**changes)
         assert [row["problem"].rpartition(" not ")[1] for row in found["requirements"]] == [" not "]
+
+
+def test_plan_does_not_wait_for_a_server_that_is_gone(
+    host: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(path: str) -> None:
+        assert "/mnt/nas" not in path, "a process that looks there waits for ever"
+
+    def exists(tree: Tree, path: str) -> bool:
+        answered(path)
+        return real_exists(tree, path)
+
+    gone, real_exists = {"/mnt/nas/home": "/mnt/nas", "/mnt/nas/backup": "/mnt/nas"}, Tree.exists
+    monkeypatch.setattr(
+        facts, "unanswered", lambda paths, _mounts: {path: gone[path] for path in gone if path in paths}
+    )
+    monkeypatch.setattr(Tree, "exists", exists)
+    monkeypatch.setattr(facts, "unfit", lambda path, _user: answered(path))
+    monkeypatch.setattr(facts, "links", lambda paths: dict.fromkeys(filter(answered, paths), ""))
+    found = host(
+        repositories=[{"name": "disk", "url": "/mnt/nas/backup", "password": PASSWORD}],
+        jobs=[{"name": "home", "paths": ["/mnt/nas/home"]}],
+    )
+    assert [row["problem"] for row in found["requirements"]] == [
+        "has disk, which is at /mnt/nas/backup, and the server of /mnt/nas does not answer"
+    ]
+
+    found = host(jobs=[{"name": "home", "paths": ["/mnt/nas/home"]}])
+    assert found["requirements"] == []
+    assert "not there now: /mnt/nas/home" in [row["evidence"] for row in found["findings"]]
 
 
 JOB = {"name": "home", "paths": ["/"], "pre": [{"command": ["mysql", "-phunter2"], "user": "nobody"}]}
