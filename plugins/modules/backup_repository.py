@@ -119,6 +119,7 @@ import signal
 import tempfile
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import record as records
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
     RECORD,
@@ -131,10 +132,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repo
     settings_of,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import ConfigError, read_version
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import dump, read_json
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 # Memory, which nobody else can read, and which is gone after a boot.
@@ -157,7 +157,7 @@ def open_repositories(module: HostModule, record: Record, version: t.Sequence[in
             step = opener.retire if params["retire"] else opener.open
             done[entry["name"]], opened = step(RepositoryRecord.of(record.get(entry["name"])))
         record[entry["name"]] = opened.row()
-        remember(params["record"], record)
+        records.write(params["record"], record)
     return done
 
 
@@ -166,11 +166,6 @@ def would_change(params: t.Mapping[str, t.Any], record: Record) -> bool:
     return any(
         RepositoryRecord.of(record.get(entry["name"])).is_due(settings_of(entry, params["user"])) for entry in named
     )
-
-
-def remember(path: str, record: Record) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    replace_file(path, dump(record), 0o600)
 
 
 def stop(number: int, _frame: t.Any) -> t.NoReturn:
@@ -201,16 +196,16 @@ def run(module: HostModule) -> None:
     params = module.params
     if problem := open_problem([os.path.dirname(params["record"]), params["folder"], params["program"]]):
         module.fail_json(msg=f"`record`, `folder` or `program`: {problem}. Nothing was changed.")
-    before, record = read_json(params["record"]), read_json(params["record"])
     names = [entry["name"] for entry in params["repositories"]]
     done: dict[str, str] = {}
     try:
+        before, record = records.read(params["record"]), records.read(params["record"])
         if module.check_mode:
             changed = would_change(params, record)
         else:
             done = open_repositories(module, record, read_version(params["program"]))
             changed = record != before or any(kind != "opened" for kind in done.values())
-    except (OpenError, ConfigError) as error:
+    except (OpenError, ConfigError, Damaged) as error:
         module.fail_json(msg=f"{error}. Nothing else was changed.")
     module.exit_json(
         changed=changed,

@@ -28,12 +28,13 @@ CONTROLLER = "runs on the controller, as its user"
 # Why no other user can change the paths of calls that make, give away or remove -> files, each with the number of its calls.
 WRITERS = {
     ROOTS: """
-        _backup/cli.py:2 _backup/identity.py:1 _backup/job.py:1 _backup/repository.py:3 _backup/state.py:2 _conda/run.py:1 _conda/venv.py:6
-        _core/certificate_run.py:13 _core/config_files_boot.py:4 _core/forked.py:2 _core/lock.py:2 _core/release.py:10
+        _backup/cli.py:2 _backup/identity.py:1 _backup/job.py:1 _backup/record.py:1 _backup/repository.py:3 _backup/state.py:2
+        _conda/run.py:1 _conda/venv.py:6
+        _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/forked.py:2 _core/lock.py:2 _core/release.py:10
         _core/release_run.py:10 _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
         _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:3
-        _system/systemd_run.py:2 backup_repository.py:2 docker_rootless.py:2
+        _system/systemd_run.py:2 backup_repository.py:1 docker_rootless.py:2
     """,
     PRIVATE: """
         _backup/drill.py:2 _docker/facts.py:3 _firewall/facts.py:1 _gpu/accept/workers.py:2 _nvidia/cudnn_wheels.py:7
@@ -58,9 +59,8 @@ WRITERS = {
 # The same of calls that read, or why what is read is not trusted.
 READERS = {
     ROOTS: """
-        _core/config_files_boot.py:1
-        _apt/mirror_plan.py:3 _backup/config.py:1 _backup/identity.py:1 _backup/record.py:1 _backup/repository.py:2 _backup/restic.py:4
-        _backup/state.py:2 _backup/status.py:2 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
+        _apt/mirror_plan.py:3 _backup/config.py:2 _backup/identity.py:1 _backup/record.py:1 _backup/repository.py:2 _backup/restic.py:4
+        _backup/state.py:1 _backup/status.py:1 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
         _core/release.py:4 _core/release_run.py:3 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
         _gpu/inventory.py:1 _gpu/nvml.py:1 _nvidia/cuda_repository.py:5 _nvidia/cudnn_apply.py:5 _nvidia/driver_change.py:1
         _nvidia/kept_packages.py:6 _samba/facts.py:1 _ssh/facts.py:2 _ssh/trial.py:1
@@ -85,6 +85,7 @@ READERS = {
     "names alone, for a plan; what writes works by descriptors": "_backup/restore.py:1",
     "names alone, to leave caches out and to see that a path is not empty": "_backup/caches.py:1 _backup/coverage.py:1",
     "a live system, where only root logs in": "_bare_metal/apply.py:6",
+    "the size of a file system; no file is read": "_system/servers.py:1",
     "the address of a server, not a file": "_frp/verify.py:1",
     "a directory of frpc's own user, the content is checked and goes to frpc alone": "_frp/frpc.py:1",
 }

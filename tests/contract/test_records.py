@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -12,7 +13,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import identity
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import record as backup_record
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import first_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import (
     config_files_record,
@@ -51,6 +55,21 @@ KEPT = re.compile(r"\"(/var/lib/rigwright[^ {\"]*\.json)\"")
 Case = tuple[str, Any, Callable[[Tree, str], Any], type[Exception]]
 SET = "/var/lib/rigwright/config_files/x"
 STATE = {"kind": "file", "mode": 420, "uid": 0, "gid": 0}
+BACKUP = Place()
+
+
+def place_of_backups(tree: Tree) -> Place:
+    return dataclasses.replace(BACKUP, state=tree.at(BACKUP.state))
+
+
+def read_run(tree: Tree) -> Any:
+    """Raise for a state that refuses the next run, as a run does with its message."""
+    state = states.read_state(place_of_backups(tree), states.RUN, "home")
+    if state.get("damaged"):
+        raise record.Damaged(state["words"], state["kind"], "")
+    return state
+
+
 RECORDS: dict[str, Case] = {
     "manifest of a set": (
         f"{SET}/manifest.json",
@@ -144,6 +163,30 @@ RECORDS: dict[str, Case] = {
         lambda tree, path: release_run.read_record(tree.at(path)),
         record.Damaged,
     ),
+    "repositories of backups": (
+        backup_record.RECORD,
+        {"disk": {"id": "1"}},
+        lambda tree, path: backup_record.read(tree.at(path)),
+        record.Damaged,
+    ),
+    "machines that were adopted": (
+        f"{BACKUP.state}/{identity.ADOPTED}",
+        {"home": ["machine:1"]},
+        lambda tree, _path: identity.read_adopted(place_of_backups(tree)),
+        record.Damaged,
+    ),
+    "files of a drill": (
+        states.list_of(BACKUP, "sample", "home"),
+        {"files": {}},
+        lambda tree, path: states.read_list(tree.at(path), strict=True),
+        record.Damaged,
+    ),
+    "run of a backup": (
+        states.path_of(BACKUP, states.RUN, "home"),
+        {"kind": "ok", "mounts": ["/"]},
+        lambda tree, _path: read_run(tree),
+        record.Damaged,
+    ),
     "disks": (
         storage.RECORD,
         {"S1": {"uuid": "1"}},
@@ -158,7 +201,6 @@ OTHERS = {
     first_boot.FOUND: "a report for people",
     health.STATE: "`_gpu/health/history.py` checks its shape, and a check reports one that it leaves out",
     health.REPORT: "a report that the next check writes again: without it, the health is unknown",
-    backup_record.RECORD: "`repositories` of `_backup/record.py` refuses it with a remedy of its own",
     mirror_plan.MEMORY: "what was measured: without it, the mirrors are measured again",
     manifest.PATH: "each part is checked by `document.check` where a machine is rebuilt",
     gpu_toolkit.PART: "options for docker: the role that merges them refuses what is no object",

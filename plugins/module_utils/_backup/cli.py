@@ -83,7 +83,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
         if verb == states.PRUNE:
             return keeping.prune(config, restic)
         if verb == states.CHECK:
-            return keeping.check(config, restic, states.read_json(states.path_of(place, verb, subject)))
+            return keeping.check(config, restic, states.read_state(place, verb, subject))
         return drilling.drill(config, place, config.job(subject), restic)
 
     result = keeping.timed(work)
@@ -110,7 +110,7 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
             f"{verb} of {subject} has no unit: the server only appends, or there is nothing to do (docs/backup.md)"
         )
     unit = status_findings.unit_of(verb, subject)
-    before = states.read_json(states.path_of(place, verb, subject)).get("ended")
+    before = states.read_state(place, verb, subject).get("ended")
     rc, _out = call("systemctl", "start", "--no-block", unit)
     if rc:
         raise ConfigError(f"systemd does not start {unit}: look at `systemctl status {unit}`, and run this as root")
@@ -127,8 +127,8 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
         return 130
     if shown:
         say("")
-    state = states.read_json(states.path_of(place, verb, subject))
-    if state.get("ended") == before:
+    state = states.read_state(place, verb, subject)
+    if state.get("ended") == before and "damaged" not in state:
         say(f"{unit} left no result: look at `journalctl -u {unit}`")
         return 1
     return print_result(config, verb, subject, state)
@@ -415,6 +415,6 @@ def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -
             return 130
         except PermissionError as error:
             sys.stderr.write(f"rigwright-backup: {shown(str(error))}: run it as root\n")
-        except (ConfigError, OSError) as error:
+        except (ConfigError, OSError, states.Damaged) as error:
             sys.stderr.write(f"rigwright-backup: {shown(str(error))}\n")
     return 1

@@ -83,9 +83,12 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
 
     :param scratch: an empty directory that nobody else can enter.
     """
-    drawn = states.read_json(states.list_of(place, "sample", job.name)) if job.paths else {}
-    dumps = states.read_json(states.list_of(place, "dumps", job.name)) if job.dumps else {}
-    last = states.read_json(states.path_of(place, states.RUN, job.name))
+    try:
+        drawn = states.read_list(states.list_of(place, "sample", job.name), strict=True) if job.paths else {}
+        dumps = states.read_list(states.list_of(place, "dumps", job.name), strict=True) if job.dumps else {}
+    except states.Damaged as error:
+        return {"kind": states.NOTHING, "words": str(error)}
+    last = states.read_state(place, states.RUN, job.name)
     # What was added since has had no run that could have made it.
     changed = last.get("ended", configured(place)) < configured(place)
     lacking = ""

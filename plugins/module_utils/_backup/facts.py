@@ -7,16 +7,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.coverage import links
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.hooks import exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.location import Unfit, unfit
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RECORD, read_password
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import read_password
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.units import FOLDER
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import WITH_COMMANDS
@@ -97,15 +97,6 @@ def read_outdated(run: Run, services: t.Sequence[str]) -> bool:
     return "NeedDaemonReload=yes" in out
 
 
-def read_record(tree: Tree) -> dict[str, t.Any]:
-    """Return the record of opened repositories; a damaged record counts as empty and is written again."""
-    try:
-        found = json.loads(tree.text(RECORD) or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def ask_calendar(run: Run, schedules: t.Iterable[str]) -> dict[str, str]:
     """Return why systemd rejects each schedule; empty for a valid one."""
     found = {}
@@ -172,7 +163,7 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
         ),
         links=links(path for path in of_jobs if path not in gone),
         fingerprints={name: fingerprint(name, text) for name, text in passwords.items()},
-        record=read_record(tree),
+        record=record.read(tree.at(record.RECORD)),
         units=installed.units,
         outdated=read_outdated(run, installed.services()),
         exposed={path: places for path, places in read_exposed(jobs, repositories, tree) if places},

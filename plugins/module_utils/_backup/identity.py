@@ -9,6 +9,7 @@ Each snapshot has a tag that stands for the machine. Those of before that have n
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import typing as t
@@ -16,11 +17,13 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import MACHINE
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import machine_key
 
 # For each job the machines and former host names that a user has declared to be this machine.
 ADOPTED = "adopted.json"
+_REMEDY = "remove it, and adopt the snapshots of each job again: `rigwright-backup adopt JOB`"
 
 
 class Row(t.Protocol):
@@ -53,17 +56,27 @@ def tags(place: Place) -> list[str]:
 
 
 def adopted(place: Place, job: Job) -> frozenset[str]:
-    rows = states.read_json(os.path.join(place.state, ADOPTED)).get(job.name)
-    return frozenset(row for row in rows if isinstance(row, str)) if isinstance(rows, list) else frozenset()
+    """Return what was adopted. Of a damaged record that is nothing, which refuses; `adopt` reports it."""
+    with contextlib.suppress(states.Damaged):
+        return frozenset(read_adopted(place).get(job.name, []))
+    return frozenset()
+
+
+def read_adopted(place: Place) -> dict[str, list[str]]:
+    """Return what was adopted, by job.
+
+    :raises Damaged: the record is damaged.
+    """
+    return record.read(os.path.join(place.state, ADOPTED), _REMEDY, {str: [str]}) or {}
 
 
 def adopt(place: Place, job: Job, rows: t.Sequence[Row]) -> list[str]:
     """Declare all machines and hosts of the snapshots to be this machine, and return them."""
-    path = os.path.join(place.state, ADOPTED)
+    before = read_adopted(place)
     hosts = {row.host for row in rows} - {job.host}
     found = sorted({*adopted(place, job), *_machines(rows), *hosts})
     os.makedirs(place.state, exist_ok=True)
-    replace_file(path, states.dump({**states.read_json(path), job.name: found}))
+    replace_file(os.path.join(place.state, ADOPTED), states.dump({**before, job.name: found}))
     return found
 
 

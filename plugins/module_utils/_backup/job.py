@@ -203,8 +203,11 @@ def problems_of_sources(job: Job, place: Place) -> Result | None:
     if unusable:
         return {"kind": states.SOURCE_MISSING, "words": unusable}
     # A mount by hand, of ZFS or of a unit is in no table: the last good run says that it existed.
-    before = states.read_json(states.path_of(place, states.RUN, job.name)).get("mounts", [])
-    wanted = {where: "mounted in the last good run" for where in before if coverage.draws_from(job, where)}
+    before = states.read_state(place, states.RUN, job.name)
+    if "damaged" in before:
+        return {"kind": states.RECORD, "words": before["words"]}
+    mounted = before.get("mounts", [])
+    wanted = {where: "mounted in the last good run" for where in mounted if coverage.draws_from(job, where)}
     wanted.update((where, "in fstab") for where in read_fstab(place.fstab))
     off = coverage.not_mounted(job, wanted, mounts)
     listed = ", ".join(f"{where} ({wanted[where]})" for where in off)
@@ -437,5 +440,5 @@ def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
     if job.dumps:
         path, names = states.list_of(place, "dumps", job.name), [spec["name"] for spec in job.dumps]
         # The last good dump remains the one to restore when a later one has failed.
-        good = {**states.read_json(path), **{name: row for name, row in results.items() if row["kind"] == OK}}
+        good = {**states.read_list(path), **{name: row for name, row in results.items() if row["kind"] == OK}}
         replace_file(path, states.dump({name: row for name, row in good.items() if name in names}), 0o600)

@@ -10,11 +10,19 @@ A repository whose settings have changed since then is due: it is opened again, 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record as records
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
 RECORD = "/var/lib/rigwright_backup/repositories.json"
+_REMEDY = (
+    "see that each repository is where it was, and remove this file: the role then opens them again, and creates those that are missing;"
+    " `restic key list` has the passwords that still open them"
+)
 _KEY = 8  # restic from 0.18 on prints keys in full, older versions only their beginning
 
 Row = dict[str, t.Any]
@@ -77,6 +85,19 @@ class RepositoryRecord:
     def is_due(self, settings: RepositorySettings) -> bool:
         """Return whether a run of the role has something to do."""
         return self.asked != settings or bool(self.retire)
+
+
+def read(path: str) -> dict[str, Row]:
+    """Return the records of the repositories, by name. Without them a lost repository would be created again, and old keys would stay.
+
+    :raises Damaged: the file is damaged.
+    """
+    return records.read(path, _REMEDY, {str: dict}) or {}
+
+
+def write(path: str, rows: t.Mapping[str, Row]) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    replace_file(path, json.dumps(rows, indent=1, sort_keys=True) + "\n", 0o600)
 
 
 def short(key: str) -> str:

@@ -17,8 +17,10 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import OK, REMEDIES
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 RUN, FORGET, PRUNE, CHECK, DRILL = "run", "forget", "prune", "check", "drill"
@@ -40,6 +42,7 @@ LOST = "lost"
 NOTHING = "nothing"
 EMPTY = "empty"
 FOREIGN = "foreign"
+RECORD = "record"
 
 OWN_REMEDIES = {
     SOURCE_MISSING: "bring it back, or take it out of backup_jobs; no snapshot was made that could let older whole ones expire",
@@ -58,6 +61,7 @@ OWN_REMEDIES = {
     EMPTY: "see what excludes it or empties it for the unit: `rigwright-backup restic REPOSITORY ls latest --tag job:JOB`",
     FOREIGN: "set backup_host on one of them to a name of its own; if it is this machine, as before it was installed again:"
     " `rigwright-backup adopt JOB`",
+    RECORD: "mount all disks of the job, remove this file, and run it again; what was mounted in the last good run is not known",
 }
 
 HOUR_S = 3600
@@ -71,14 +75,25 @@ def remedy(kind: str, job: str = "JOB", repository: str = "REPOSITORY") -> str:
     return text.replace("JOB", job).replace("REPOSITORY", repository)
 
 
-def read_json(path: str) -> dict[str, t.Any]:
-    """Return the content of a file; empty where it is missing or damaged."""
+def read_state(place: Place, verb: str, subject: str) -> dict[str, t.Any]:
+    """Return the state of the last run. A damaged one is the state of a failure, and is marked: it hides what a good run had mounted."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
+        return record.read(path_of(place, verb, subject), "see what it had, and remove it") or {}
+    except Damaged as error:
+        return {"kind": RECORD, "words": str(error), "exit_code": 1, "damaged": True}
+
+
+def read_list(path: str, strict: bool = False) -> dict[str, t.Any]:
+    """Return the list that a drill compares with; empty where there is none, or where the next run replaces a damaged one.
+
+    :raises Damaged: it is damaged, and the reader is strict.
+    """
+    try:
+        return record.read(path, "run the job again") or {}
+    except Damaged:
+        if strict:
+            raise
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def dump(data: t.Any) -> str:
@@ -111,7 +126,7 @@ def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
 
 
 def read_states(config: Config, place: Place) -> dict[tuple[str, str], dict[str, t.Any]]:
-    return {key: read_json(path_of(place, *key)) for key in subjects(config)}
+    return {key: read_state(place, *key) for key in subjects(config)}
 
 
 def words_of(state: t.Mapping[str, t.Any]) -> str:
@@ -152,9 +167,11 @@ def save(
         os.fchmod(lock.fileno(), 0o600)
         # Two units that end at once would each write metrics without those of the other.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        path = path_of(place, verb, subject)
-        state = merge(read_json(path), result, ended)
-        replace_file(path, dump(state))
+        before = read_state(place, verb, subject)
+        # A damaged list of mounts stays, and fails each run, until a person has looked; other states are only reports.
+        state = before if verb == RUN and "damaged" in before else merge(before, result, ended)
+        if state is not before:
+            replace_file(path_of(place, verb, subject), dump(state))
         if config.textfile_directory:
             write_file(os.path.join(config.textfile_directory, TEXTFILE), metrics(read_states(config, place)))
     return state

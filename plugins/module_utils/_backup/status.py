@@ -32,7 +32,7 @@ def failure(config: Config, place: Place, unit: str) -> tuple[str, str]:
     for verb, subject in states.subjects(config):
         if unit_of(verb, subject) == unit:
             title = f"failed: {units.DESCRIPTIONS[verb].format(subject)}"
-            state = states.read_json(states.path_of(place, verb, subject))
+            state = states.read_state(place, verb, subject)
             kind = str(state.get("kind") or OK)
             # A unit that could not start has no new result.
             if kind == OK:
@@ -102,7 +102,7 @@ def former(config: Config, place: Place) -> t.Iterator[Finding]:
     for job in config.jobs.values():
         if not job.former_host or identity.is_adopted(place, job) or (states.FORGET, job.name) not in due:
             continue
-        count = states.read_json(states.path_of(place, states.RUN, job.name)).get("former")
+        count = states.read_state(place, states.RUN, job.name).get("former")
         if count:
             yield finding(
                 f"backup.former.{job.name}",

@@ -73,7 +73,12 @@ def judge(expected: Facts, found: Facts) -> list[str]:
     return problems + [f"the unit {unit} has failed: systemctl status {unit}" for unit in found["failed_units"]]
 
 
-def read_machine(tree: Tree) -> Facts:
+def read_machine(tree: Tree, wait_s: float) -> Facts:
+    """Read what is compared.
+
+    :param wait_s: how long an address may take.
+    """
+    network = read_network(tree, wait_s)
     mounts = system_mounts.parse_mountinfo(tree.text("/proc/self/mountinfo"))
     keys = [name for name in tree.names("/etc/ssh") if re.fullmatch(r"ssh_host_\w+_key\.pub", name)]
     failed = programs.run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"]).stdout
@@ -84,7 +89,7 @@ def read_machine(tree: Tree) -> Facts:
         "host_keys": [document.fingerprint_of_host_key(tree.text(f"/etc/ssh/{name}")) for name in keys],
         "swap": len(tree.text("/proc/swaps").splitlines()) > 1,
         "driver": tree.exists("/proc/driver/nvidia/version"),
-        "network": addresses(tree),
+        "network": network,
         "failed_units": [line.split()[0] for line in failed.splitlines() if line.split()],
     }
 
@@ -108,19 +113,20 @@ def has_card(tree: Tree, name: str) -> bool:
     )
 
 
-def wait_for_network(tree: Tree) -> None:
-    """Wait for an address: a server of DHCP may take its time."""
-    deadline = time.monotonic() + NETWORK_S
-    while time.monotonic() < deadline and not addresses(tree):
+def read_network(tree: Tree, wait_s: float) -> list[str]:
+    """Return the interfaces that have an address. A server of DHCP may take its time."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        found = addresses(tree)
+        if found or time.monotonic() >= deadline:
+            return found
         time.sleep(1)
 
 
 def main(root: str = "/") -> int:
     tree = Tree(root)
     expected = json.loads(tree.text(EXPECTED))
-    if expected.get("network"):
-        wait_for_network(tree)
-    problems = judge(expected, read_machine(tree))
+    problems = judge(expected, read_machine(tree, NETWORK_S if expected.get("network") else 0))
     replace_file(tree.at(FOUND), json.dumps({"passed": not problems, "faults": problems}, indent=1))
     sys.stdout.write("".join(f"{line}\n" for line in problems or ["this machine is what it was"]))
     return 1 if problems else 0

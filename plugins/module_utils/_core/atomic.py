@@ -63,14 +63,14 @@ def replace_link(path: str, target: str) -> None:
     sync_directory(os.path.dirname(path))
 
 
-def clear_unfinished(directory: str) -> None:
-    """Remove what killed runs of `replace_file` have left in a directory that no other user writes.
+def clear_unfinished(directory: str, of: str = "") -> None:
+    """Remove what killed runs of `replace_file` left, of a file or of all, in a directory of root.
 
     :raises OSError: it does not go.
     """
+    # As tempfile names them.
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
-        # As tempfile names them.
-        if re.fullmatch(r"\..+\.[a-z0-9_]{8}", name):
+        if re.fullmatch(rf"\.{re.escape(of) or '.+'}\.[a-z0-9_]{{8}}", name):
             os.unlink(os.path.join(directory, name))
 
 

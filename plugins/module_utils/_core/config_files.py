@@ -29,7 +29,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
     MISSING,
     Record,
-    Refused,
     State,
     Step,
     Wanted,
@@ -50,6 +49,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     read_state,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_problem
 

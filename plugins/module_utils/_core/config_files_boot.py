@@ -11,19 +11,18 @@ host only while a transaction is open.
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import sys
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle, programs
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_link
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_link
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import (
     RECOVERY_UNIT,
     STORE,
     open_sets,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
 ROOT = "/"
@@ -62,8 +61,9 @@ def arm(root: str | None = None) -> None:
 def disarm(root: str | None = None) -> None:
     """Remove the unit, unless a transaction of another set is open."""
     tree = Tree(ROOT if root is None else root)
+    # Under the lock of the sets, nobody writes them now.
     for path in (UNIT, PROGRAM):
-        _clear(tree.at(path))
+        clear_unfinished(*os.path.split(tree.at(path)))
     armed = [path for path in (LINK, UNIT, PROGRAM) if tree.exists(path)]
     if not armed or open_sets(tree.at(STORE)):
         return
@@ -73,13 +73,6 @@ def disarm(root: str | None = None) -> None:
     for path in (os.path.dirname(LINK), os.path.dirname(PROGRAM)):
         with contextlib.suppress(OSError):  # something else is there
             os.rmdir(tree.at(path))
-
-
-def _clear(path: str) -> None:
-    """Remove what a killed run has left beside a file that it was writing: under the lock of the sets, nobody writes it now."""
-    folder, name = os.path.split(path)
-    for unfinished in glob.glob(f"{glob.escape(folder)}/.{glob.escape(name)}.????????"):
-        os.unlink(unfinished)
 
 
 def main(root: str | None = None) -> int:

@@ -11,9 +11,7 @@ import hashlib
 import os
 import typing as t
 
-
-class Refused(Exception):
-    """The request cannot be carried out; nothing was changed."""
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,11 +14,11 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
     MISSING,
-    Refused,
     State,
     Wanted,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import read_state
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 # The arguments that the action and its module have in common.
 DIRECTORY: dict[str, t.Any] = {

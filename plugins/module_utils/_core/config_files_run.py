@@ -25,8 +25,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     write,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_diff import diff
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused, Step
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Step
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

@@ -12,6 +12,10 @@ Problem = dict[str, t.Any]
 Finding = dict[str, str]
 
 
+class Refused(Exception):
+    """A refused request; nothing was changed."""
+
+
 def problem(variable: str, text: str, remedy: str) -> Problem:
     """Return a problem as the action ``require`` takes it.
 

@@ -10,8 +10,8 @@ import errno
 import json
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, open_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 # A directory in the place of a record, and a disk that cannot read it.
 _FOREIGN = (errno.EISDIR, errno.EIO)

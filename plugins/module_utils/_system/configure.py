@@ -10,12 +10,13 @@ import contextlib
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import Transaction
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused, Step
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Step
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_run import (
     CheckFailed,
     ConfigFiles,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import refuse_repeated
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import UnitFailed, Units

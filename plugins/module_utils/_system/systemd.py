@@ -15,7 +15,7 @@ import re
 import time
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 # What ``Status.of`` reads, and ``parse_show`` to know a unit by each of its names.
 PROPERTIES = (

@@ -17,8 +17,8 @@ import typing as t
 from secrets import token_hex
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (

@@ -177,7 +177,7 @@ class Host:
 
     def state(self, verb: str) -> dict[str, Any]:
         subject = "disk" if verb in states.OF_REPOSITORIES else "home"
-        return states.read_json(states.path_of(self.place, verb, subject))
+        return states.read_state(self.place, verb, subject)
 
     def snapshots(self) -> list[keeping.Snapshot]:
         return keeping.parse_snapshots(self.ask("snapshots", "--json", "--no-lock"))

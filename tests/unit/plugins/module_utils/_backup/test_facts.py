@@ -3,22 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import facts
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import RECORD
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-
-
-def test_a_damaged_record_is_empty(tmp_path: Path) -> None:
-    record = tmp_path / RECORD.lstrip("/")
-    record.parent.mkdir(parents=True)
-    assert facts.read_record(Tree(str(tmp_path))) == {}
-    cases: list[tuple[str, dict[str, Any]]] = [('{"damaged', {}), ("[]", {}), ('{"disk": {}}', {"disk": {}})]
-    for text, expected in cases:
-        record.write_text(text)
-        assert facts.read_record(Tree(str(tmp_path))) == expected
 
 
 def test_a_schedule_that_never_comes_is_a_problem() -> None:

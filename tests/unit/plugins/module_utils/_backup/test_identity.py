@@ -99,6 +99,13 @@ def test_snapshots_that_a_server_lets_go_are_no_finding(host: Host) -> None:
     assert host.do("run")["kind"] == "ok" and of_former_name(host) is None
 
 
+def test_damaged_record_of_adoptions_is_kept(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.do("run")
+    path = host.write("state/adopted.json", '{"other": ["machine:')
+    assert cli.main(["adopt", "home"], host.place) == 1
+    assert f"{path} is damaged" in capsys.readouterr().err and path.read_text() == '{"other": ["machine:'
+
+
 def rows(*machines: str) -> list[Snapshot]:
     tags = [("job:home", *([f"machine:{name}"] if name else [])) for name in machines]
     return [Snapshot(f"{number:08}", number, "ws", tag, ("/home",)) for number, tag in enumerate(tags)]

@@ -164,6 +164,21 @@ def test_a_missing_mount_of_the_last_good_run_is_reported(alone: Host) -> None:
     assert alone.do("run")["kind"] == "ok"
 
 
+def test_damaged_list_of_mounts_makes_no_snapshot(alone: Host) -> None:
+    (alone.source / "data").mkdir()
+    alone.configure(job={"paths": [str(alone.source), f"{alone.source}/data"]})
+    mounted(alone, "data")
+    assert alone.do("run")["kind"] == "ok"
+    state = alone.root / "state/run-home.json"
+    state.write_bytes(state.read_bytes()[:-10])
+    mounted(alone)
+    for _again in range(2):
+        assert alone.do("run")["kind"] == "record"
+    assert len(alone.snapshots()) == 1
+    state.unlink()
+    assert alone.do("run")["kind"] == "ok"
+
+
 @pytest.mark.parametrize("way", ["excluded", "out of the paths", "forgotten"])
 def test_an_excluded_mount_is_no_longer_expected(alone: Host, way: str) -> None:
     (alone.source / "data").mkdir()

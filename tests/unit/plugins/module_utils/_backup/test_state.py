@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place, Target
+
+from tests.unit.support.damage import DAMAGE
 
 NOW = 1_800_000_000.0
 HOUR = 3600
@@ -102,7 +103,7 @@ def test_metrics_are_not_written_through_a_link(config: Config, tmp_path: Path) 
             replace(config, textfile_directory=str(tmp_path / "node")), place, "run", "home", {"kind": "ok"}, NOW
         )
     assert list((tmp_path / "roots").iterdir()) == []
-    assert states.read_json(states.path_of(place, "run", "home"))["last_success"] == NOW
+    assert states.read_state(place, "run", "home")["last_success"] == NOW
 
 
 def test_idle_runs_are_counted_from_the_first() -> None:
@@ -112,8 +113,23 @@ def test_idle_runs_are_counted_from_the_first() -> None:
         assert state["unchanged_since"] == NOW + (0, 0, 0, 3, 3)[hour]
 
 
-def test_a_damaged_state_is_empty(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text('{"half')
-    assert states.read_json(str(tmp_path / "x.json")) == {}
-    (tmp_path / "y.json").write_text(json.dumps([1]))
-    assert states.read_json(str(tmp_path / "y.json")) == {}
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_state_of_a_run_is_a_failure_and_stays(config: Config, tmp_path: Path, kind: str) -> None:
+    place = Place(state=str(tmp_path))
+    path = Path(states.path_of(place, "run", "home"))
+    path.write_bytes(DAMAGE[kind](b'{"kind": "ok", "mounts": ["/"]}'))
+    before = path.read_bytes()
+    assert states.save(config, place, "run", "home", {"kind": "ok"}, NOW)["kind"] == "record"
+    assert path.read_bytes() == before
+    row = next(
+        row for row in states.findings(config, states.read_states(config, place), NOW) if row["id"] == "backup.run.home"
+    )
+    assert row["status"] == "fail" and f"{path} is damaged" in row["evidence"] and "remove this file" in row["remedy"]
+
+
+def test_damaged_state_of_a_check_is_a_failure_until_the_next(config: Config, tmp_path: Path) -> None:
+    place = Place(state=str(tmp_path))
+    Path(states.path_of(place, "check", "disk")).write_text('{"half')
+    assert states.read_state(place, "check", "disk")["kind"] == "record"
+    assert states.save(config, place, "check", "disk", {"kind": "ok"}, NOW)["kind"] == "ok"
+    assert states.read_state(place, "check", "disk")["last_success"] == NOW

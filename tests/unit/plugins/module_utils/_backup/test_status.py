@@ -42,7 +42,7 @@ def test_a_stopped_timer_is_a_finding(host: Host, shown: str, reported: bool) ->
         ),
         ("check-disk", '{"kind": "failed"}', "Check the repository disk", "failed\nTo do: "),
         ("drill-home", '{"kind": "ok"}', "Restore files of home and compare them", "`journalctl --unit rigwright-"),
-        ("run-home", "{", "Back up home", "`journalctl --unit rigwright-backup-run-home.service` has the reason."),
+        ("run-home", "{", "Back up home", "{state}/run-home.json is damaged"),
         (
             "run-gone",
             "{}",
@@ -56,7 +56,7 @@ def test_message_on_a_failed_unit_has_reason_and_remedy(
 ) -> None:
     host.write(f"state/{unit}.json", state)
     found = status.failure(host.config, host.place, f"rigwright-backup-{unit}.service")
-    assert found[0] == f"failed: {title}" and found[1].startswith(text)
+    assert found[0] == f"failed: {title}" and found[1].startswith(text.replace("{state}", host.place.state))
     assert found[1].endswith(f"`journalctl --unit rigwright-backup-{unit}.service` has the reason.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +46,14 @@ def test_an_unchanged_machine_has_no_problems() -> None:
 )
 def test_each_problem_is_reported(found: dict[str, Any], problem: str) -> None:
     assert first_boot.judge(EXPECTED, {**SEEN, **found}) == [problem]
+
+
+def test_addresses_are_waited_for_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sys/class/net/enp1s0/device").mkdir(parents=True)
+    answers = ["[]", '[{"ifname": "enp1s0", "addr_info": [{"scope": "global"}]}]']
+    monkeypatch.setattr(subprocess, "run", lambda *_command, **_options: SimpleNamespace(stdout=answers.pop(0)))
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    assert first_boot.read_network(Tree(str(tmp_path)), 60) == ["enp1s0"] and answers == []
 
 
 def test_the_program_writes_its_result_and_fails_on_problems(

@@ -143,6 +143,13 @@ def test_only_leftovers_of_killed_runs_are_removed(tmp_path: Path, monkeypatch: 
         killed.setattr(os, "replace", lambda *_names: None)
         replace_file(str(tmp_path / "state.json"), "half")
     assert len(os.listdir(tmp_path)) == 5
+    clear_unfinished(str(tmp_path), "stateXjson")
+    assert len(os.listdir(tmp_path)) == 5, "the name is no pattern"
+    clear_unfinished(str(tmp_path), "state.json")
+    assert sorted(os.listdir(tmp_path)) == kept
+    with monkeypatch.context() as killed:
+        killed.setattr(os, "replace", lambda *_names: None)
+        replace_file(str(tmp_path / "state.json"), "half")
     clear_unfinished(str(tmp_path))
     assert sorted(os.listdir(tmp_path)) == kept
     clear_unfinished(str(tmp_path / "no such"))

@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files, lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
     MISSING,
-    Refused,
     State,
     Store,
     Transaction,
@@ -21,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     read_state,
     sets_in_place,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

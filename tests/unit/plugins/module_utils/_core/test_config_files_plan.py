@@ -5,11 +5,11 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
     MISSING,
     Record,
-    Refused,
     State,
     Wanted,
     plan,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 from tests.unit.support.config_files import NEW, OLD, directory, file
 

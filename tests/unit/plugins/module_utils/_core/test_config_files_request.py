@@ -6,11 +6,11 @@ import os
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
     MISSING,
-    Refused,
     State,
     Wanted,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 DEFAULTS = {"mode": "0644", "owner": "root", "group": "root", "state": "present", "secret": False, "validate": None}
 

@@ -37,7 +37,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
         "var/lib/dpkg/status": "Package: restic\nStatus: install ok installed\nVersion: 0.18.0-1\n",
         "etc/fstab": "UUID=1 / ext4 defaults 0 1\n",
         "proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
-        "var/lib/rigwright_backup/repositories.json": '{"damaged',
+        "var/lib/rigwright_backup/repositories.json": '{"disk": {"place": "an older layout"}}',
         "etc/systemd/system/rigwright-backup-run-old.timer": "",
         "etc/systemd/system/rigwright-backup-run-old.service": "",
         "etc/systemd/system/rigwright-backup-failed@.service": "",
@@ -74,7 +74,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
 def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]]) -> None:
     found = host()
     assert (found["changed"], found["requirements"], found["install"], found["user_due"]) == (False, [], [], True)
-    assert found["repositories_due"] == ["disk"], "a damaged record is none"
+    assert found["repositories_due"] == ["disk"], "the record of an older layout is none"
     assert [row["name"] for row in found["units_gone"]] == ["rigwright-backup-run-old.timer"]
     assert json.dumps(found["files"]) and found["reload_due"] is True
     assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.rebuild", "backup.same_disk.disk"]
