@@ -39,6 +39,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown 
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
+Probe = t.Callable[[Config], "list[dict[str, str]]"]
 _PARTS = ("pre", "dumps", "main", "end")
 
 
@@ -199,9 +200,9 @@ def print_result(config: Config, verb: str, subject: str, state: t.Mapping[str, 
     return int(kind != "ok")
 
 
-def status(config: Config, place: Place, as_json: bool, with_probe: bool) -> int:
+def status(config: Config, place: Place, as_json: bool, probe: Probe | None) -> int:
     """Print the findings: timers, last successes, and with root's rights whether the repositories open."""
-    found = status_findings.findings(config, place, call, with_probe)
+    found = status_findings.findings(config, place, call, probe is not None) + (probe(config) if probe else [])
     if as_json:
         say(json.dumps({"findings": found}, indent=1))
     else:
@@ -380,7 +381,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def act(args: argparse.Namespace, place: Place) -> int:
+def act(args: argparse.Namespace, place: Place, probe: Probe = lambda _config: []) -> int:
     config = configuration.read(place)
     if args.command in VERBS:
         return start(config, place, args.command, args.subject)
@@ -389,7 +390,7 @@ def act(args: argparse.Namespace, place: Place) -> int:
     if args.command == "report":
         return report(config, place, args.unit)
     if args.command == "status":
-        return status(config, place, args.json, args.probe)
+        return status(config, place, args.json, probe if args.probe else None)
     if args.command in ("restore", "import-tar"):
         with ending_together():
             return (restore if args.command == "restore" else import_tar)(config, place, args)
@@ -405,11 +406,13 @@ def act(args: argparse.Namespace, place: Place) -> int:
     return in_person(restic, *arguments)
 
 
-def main(arguments: t.Sequence[str] | None = None, place: Place | None = None) -> int:
+def main(
+    arguments: t.Sequence[str] | None = None, place: Place | None = None, probe: Probe = lambda _config: []
+) -> int:
     args = parser().parse_args(arguments)
     with contextlib.suppress(BrokenPipeError):
         try:
-            return act(args, place or Place())
+            return act(args, place or Place(), probe)
         except KeyboardInterrupt:
             sys.stderr.write(f"\nrigwright-backup: {args.command} was ended, and is not whole\n")
             return 130

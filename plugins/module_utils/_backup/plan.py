@@ -87,7 +87,7 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
     plan.directories = [{"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup")]
     plan.files = [
-        {"path": units.PROGRAM, "mode": "0755", "program": "_backup.cli"},
+        {"path": units.PROGRAM, "mode": "0755", "program": "_bare_metal.backup_program"},
         {"path": CONFIG, "data": raw_config(config), "format": "json", "mode": "0600"},
     ]
     for (verb, subject), schedule in schedules.items():

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-import typing as t
-
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import trial
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
@@ -19,12 +18,10 @@ _MOST = 5
 _RUN = "make a backup: `rigwright-backup run JOB`"
 
 
-def rebuild(request: t.Mapping[str, t.Any], path: str = document.PATH) -> list[Finding]:
-    """Return the finding on the manifest that the last run has put into the backup; none where no job has /.
-
-    :param request: the request of the role backup. Its plan warns of a backup without /.
-    """
-    if not request["manifest"] or not any("/" in (job.get("paths") or []) for job in request["jobs"]):
+def rebuild(config: Config) -> list[Finding]:
+    """Return the finding on the manifest of the last run; none where no job has /, of which the plan of the role warns."""
+    path = config.manifest
+    if not path or "/" not in config.covered():
         return []
     try:
         manifest = record.read(path, "the next backup writes it again")

@@ -13,7 +13,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.request import separate
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.verify import findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.findings import rebuild
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -36,4 +35,4 @@ def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
 
 
 def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
-    return [*findings(host.run_client, request), *rebuild(request)]
+    return findings(host.run_client, request)

@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import backup_program
 
+from tests.unit.support.backup.hosts import Host, restic
 from tests.unit.support.damage import DAMAGE
 from tests.unit.support.manifest.manifests import recorded, simple
 
-REQUEST: dict[str, Any] = {"manifest": True, "jobs": [{"name": "dump", "paths": None}, {"name": "all", "paths": ["/"]}]}
+JOBS = {name: Job(name, "disk", "ws", paths) for name, paths in (("dump", []), ("all", ["/"]))}
 PLAIN = {**simple(("ext4 /", 4000, 1000), ("swap", 500, 0)), "made": "2026-01-02T03:04:05Z"}
 
 
-def found(path: Path, content: bytes | None, request: dict[str, Any] = REQUEST) -> dict[str, str]:
+def found(path: Path, content: bytes | None) -> dict[str, str]:
     if content is not None:
         path.write_bytes(content)
-    (row,) = findings.rebuild(request, str(path))
+    (row,) = backup_program.rebuild(Config(manifest=str(path), jobs=JOBS))
     return row
 
 
@@ -46,8 +48,16 @@ def test_damaged_manifest_is_no_proof(tmp_path: Path, kind: str) -> None:
     assert row["status"] == "warn" and "rigwright-backup run" in row["remedy"]
 
 
-@pytest.mark.parametrize(
-    "request_", [{**REQUEST, "manifest": False}, {**REQUEST, "jobs": [{"name": "home", "paths": ["/home"]}]}]
-)
-def test_backup_for_files_alone_needs_no_rebuild(request_: dict[str, Any]) -> None:
-    assert findings.rebuild(request_, "/nonexistent") == []
+def test_backup_for_files_alone_needs_no_rebuild() -> None:
+    home = {"home": Job("home", "disk", "ws", ["/home"])}
+    for config in (Config(jobs=JOBS), Config(manifest="/none", jobs=home)):
+        assert backup_program.rebuild(config) == []
+
+
+def test_program_probes_a_rebuild(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    host.configure(manifest=str(tmp_path / "manifest.json"), job={"paths": ["/"]})
+    for command, expected in ((["status"], False), (["status", "--probe"], True)):
+        cli.main(command, host.place, backup_program.rebuild)
+        assert ("backup.rebuild" in capsys.readouterr().out) is expected
