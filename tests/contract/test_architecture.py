@@ -26,6 +26,7 @@ PAYLOAD = 200_000
 # These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS, modes and jobs of GPUs; whole hosts.
 LARGE_PAYLOADS = {
     "bare_metal_plan": 245_000,
+    "bare_metal_restore": 204_000,
     "conda_environment": 210_000,
     "gpu_accept": 252_000,
     "gpu_fit": 245_000,
