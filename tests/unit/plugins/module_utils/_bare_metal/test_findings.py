@@ -7,11 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import backup_program
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import findings
 
-from tests.unit.support.backup.hosts import Host, restic
 from tests.unit.support.damage import DAMAGE
 from tests.unit.support.manifest.manifests import recorded, simple
 
@@ -22,7 +20,7 @@ PLAIN = {**simple(("ext4 /", 4000, 1000), ("swap", 500, 0)), "made": "2026-01-02
 def found(path: Path, content: bytes | None) -> dict[str, str]:
     if content is not None:
         path.write_bytes(content)
-    (row,) = backup_program.rebuild(Config(manifest=str(path), jobs=JOBS))
+    (row,) = findings.rebuild(Config(manifest=str(path), jobs=JOBS))
     return row
 
 
@@ -51,13 +49,4 @@ def test_damaged_manifest_is_no_proof(tmp_path: Path, kind: str) -> None:
 def test_backup_for_files_alone_needs_no_rebuild() -> None:
     home = {"home": Job("home", "disk", "ws", ["/home"])}
     for config in (Config(jobs=JOBS), Config(manifest="/none", jobs=home)):
-        assert backup_program.rebuild(config) == []
-
-
-def test_program_probes_a_rebuild(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    host = Host(tmp_path, restic())
-    host.init()
-    host.configure(manifest=str(tmp_path / "manifest.json"), job={"paths": ["/"]})
-    for command, expected in ((["status"], False), (["status", "--probe"], True)):
-        cli.main(command, host.place, backup_program.rebuild)
-        assert ("backup.rebuild" in capsys.readouterr().out) is expected
+        assert findings.rebuild(config) == []
