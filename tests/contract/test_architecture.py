@@ -27,10 +27,10 @@ PAYLOAD = 200_000
 LARGE_PAYLOADS = {
     "bare_metal_plan": 245_000,
     "bare_metal_restore": 204_000,
-    "conda_environment": 210_000,
+    "conda_environment": 212_000,
     "gpu_accept": 252_000,
     "gpu_fit": 245_000,
-    "gpu_health": 222_000,
+    "gpu_health": 225_000,
     "gpu_info": 210_000,
     "nvidia_driver_packages": 358_000,
 }
