@@ -14,7 +14,7 @@ import re
 import tempfile
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request, pip_conf
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import archive, mirror_request, pip_conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirrors as apt_mirrors
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import sources as apt_sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
@@ -90,7 +90,7 @@ class Planner:
             key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()
         }
         self.security_suffix: str = data.pop("security_suffix")
-        self.distribution = apt_sources.Distribution(**data)
+        self.distribution = archive.Distribution(**data)
 
     def run(self) -> Plan:
         """Plan the files. What is wrong by itself is refused, and no mirror is asked."""
@@ -102,9 +102,10 @@ class Planner:
         except apt_mirrors.NoMirror as error:
             remedy = "set other mirrors, or `mirrors_check: false` to use them unseen"
             self.plan.requirements.append(problem("mirrors_apt_urls", f"no mirror can be used. {error}", remedy))
-        except apt_sources.NoArchive as error:
+        except archive.NoArchive as error:
             text = f"{error}, so its suites and keys are unknown"
-            self.plan.requirements.append(problem("mirrors_apt_urls", text, "give the host its own sources back first"))
+            remedy = "run `apt-get update` once, which shows whose the sources are, or give the host its own sources back first"
+            self.plan.requirements.append(problem("mirrors_apt_urls", text, remedy))
         except Refused as error:
             self.plan.requirements.append(problem(error.path, error.reason, "correct it, or move it away"))
         return self.plan
@@ -147,8 +148,10 @@ class Planner:
 
     def _plan_apt(self) -> None:
         texts = read_sources()
-        found = apt_sources.survey(texts, self.distribution, read_origins(texts))
         remembered = apt_mirrors.from_json(read(MEMORY) or "")
+        same = remembered is not None and remembered.request.codename == self.distribution.codename
+        suites = remembered.request.suites if remembered and same else ()
+        found = archive.survey(texts, self.distribution, read_releases(texts), suites)
         # The host's files no longer have the addresses that security updates had before the mirrors.
         taken = remembered.security_uris if remembered and remembered.request.security else ()
         choice = self._choose(found, remembered, taken or tuple(found.security_uris))
@@ -166,7 +169,7 @@ class Planner:
             security_uris = (uri,)
         # A file that config_files has removed has to stay in the list, or config_files restores it.
         managed = [path for path in Store("mirrors", ROOT.rstrip("/") + STORE).load() if is_source(path)]
-        for path, text in apt_sources.plan(found, uri, security_uris, managed).items():
+        for path, text in archive.plan(found, uri, security_uris, managed).items():
             self.plan.add(path, text)
         if len(choice.order) > 1:
             self.plan.add(APT_OPTIONS, apt_options(self.params["timeout"]))
@@ -175,7 +178,7 @@ class Planner:
             self.plan.add(f"{CLOUD_INIT}/99-rigwright-mirrors.cfg", "apt:\n  preserve_sources_list: true\n")
 
     def _choose(
-        self, found: apt_sources.Survey, remembered: apt_mirrors.Choice | None, security_uris: tuple[str, ...]
+        self, found: archive.Survey, remembered: apt_mirrors.Choice | None, security_uris: tuple[str, ...]
     ) -> apt_mirrors.Choice:
         request = apt_mirrors.Request(
             urls=tuple(url.rstrip("/") for url in self.services.apt_urls),
@@ -250,15 +253,16 @@ def read_sources() -> dict[str, str]:
     return {path: text for path, text in texts.items() if text is not None}
 
 
-def read_origins(texts: dict[str, str]) -> dict[tuple[str, str], str]:
-    """Return the ``Origin`` of each suite of an address, from the Release files that apt has."""
+def read_releases(texts: dict[str, str]) -> dict[tuple[str, str], archive.Release]:
+    """Return what the Release files that apt has say, by address and suite."""
     entries = [block.entry for path, text in texts.items() for block in apt_sources.parse(path, text) if block.entry]
-    origins = {}
+    releases = {}
     for uri, suite in {(uri, suite) for entry in entries for uri in entry.uris for suite in entry.suites}:
-        match = re.search(r"^Origin: *(.+)$", read(f"{LISTS}/{list_name(uri, suite)}") or "", re.MULTILINE)
-        if match:
-            origins[uri, suite] = match[1].strip()
-    return origins
+        text = read(f"{LISTS}/{list_name(uri, suite)}") or ""
+        fields = dict(re.findall(r"^(Origin|Codename): *(.+?)\s*$", text, re.MULTILINE))
+        if "Origin" in fields:
+            releases[uri, suite] = archive.Release(fields["Origin"], fields.get("Codename", ""))
+    return releases
 
 
 def list_name(uri: str, suite: str) -> str:

@@ -8,34 +8,49 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt import packages, pip_conf, sources
+import yaml
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt import (
+    archive,
+    mirror_plan,
+    packages,
+    pip_conf,
+    sources,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_facts
 
-REFUSALS = (pip_conf.Unreadable, sources.NoArchive)
-UBUNTU = {
-    "id": "ubuntu",
-    "pockets": ("updates", "proposed", "backports", "security"),
-    "components": ("main", "restricted", "universe", "multiverse"),
-    "keyrings": ("ubuntu-archive-keyring.gpg",),
-    "directories": ("ubuntu", "ubuntu-ports"),
-    "architectures": ("amd64", "i386"),
-}
-DEBIAN = {
-    "id": "debian",
-    "pockets": ("updates", "proposed-updates", "backports", "backports-sloppy", "security"),
-    "components": ("main", "contrib", "non-free", "non-free-firmware"),
-    "keyrings": ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp"),
-    "directories": ("debian", "debian-security"),
-}
+ROLE = Path(__file__).parents[3] / "roles/mirrors"
+REFUSALS = (pip_conf.Unreadable, archive.NoArchive)
+# What is a template there.
+OF_HOST: dict[str, dict[str, Any]] = {"Ubuntu": {"architectures": ["amd64", "i386"]}, "Debian": {}}
 
 
-def sources_after(files: Mapping[str, str], codename: str, mirror: str) -> list[str]:
-    """Return what apt reads once the mirror is set: type, options, address, suite and component of each definition."""
-    data: dict[str, Any] = UBUNTU if codename in ("jammy", "noble") else DEBIAN
-    distribution = sources.Distribution(codename=codename, security_pocket="security", **data)
-    planned = sources.plan(sources.survey(files, distribution, {}), mirror)
+def _distribution(name: str, codename: str) -> archive.Distribution:
+    """Return the data of the role."""
+    text = (ROLE / "vars" / f"{name}.yml").read_text(encoding="utf-8")
+    data: dict[str, Any] = {**yaml.safe_load(text)["__mirrors_distribution"], **OF_HOST[name], "codename": codename}
+    del data["security_suffix"]
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return archive.Distribution(**values)
+
+
+def sources_after(
+    files: Mapping[str, str], codename: str, mirror: str, releases: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return what apt reads once the mirror is set: type, options, address, suite and component of each definition.
+
+    :param releases: the Release files that apt has fetched, by address and suite.
+    """
+    distribution = _distribution("Ubuntu" if codename in ("jammy", "noble") else "Debian", codename)
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(mirror_plan, "ROOT", folder):
+        for place, release in (releases or {}).items():
+            fetched = Path(folder + mirror_plan.LISTS, mirror_plan.list_name(*place.split(" ")))
+            fetched.parent.mkdir(parents=True, exist_ok=True)
+            fetched.write_text(release)
+        fetched_releases = mirror_plan.read_releases(dict(files))
+    planned = archive.plan(archive.survey(files, distribution, fetched_releases), mirror)
     found = []
     for path, text in {**files, **planned}.items():
         for entry in [block.entry for block in sources.parse(path, text or "") if block.entry]:

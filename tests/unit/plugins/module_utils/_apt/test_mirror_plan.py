@@ -317,7 +317,7 @@ def test_a_host_without_its_own_sources_is_refused(host: Host, plan: Run) -> Non
     assert "no file in /etc/apt defines the archive of debian bookworm" in problem(result)["problem"]
     assert result["states"] == [
         "mirrors_apt_urls: no file in /etc/apt defines the archive of debian bookworm, so its suites and keys are unknown;"
-        " give the host its own sources back first"
+        " run `apt-get update` once, which shows whose the sources are, or give the host its own sources back first"
     ]
     assert host.requests() == []
 
@@ -346,6 +346,22 @@ def test_origin_identifies_the_distribution(host: Host, plan: Run) -> None:
     host.write("/var/lib/apt/lists/packages.example_debian_dists_bookworm_InRelease", "Origin: Example Packages\n")
 
     assert "/etc/apt/sources.list" not in contents(plan(A))
+
+
+def test_the_suite_stable_is_known_without_the_lists_of_apt(host: Host, plan: Run) -> None:
+    host.write("/etc/apt/sources.list", "deb http://archive.example/debian stable main\n")
+    host.write(OWN, "")
+    release = "/var/lib/apt/lists/archive.example_debian_dists_stable_InRelease"
+    host.write(release, "Origin: Debian\nSuite: stable\nCodename: bookworm\n")
+    first = contents(plan(A))
+    assert f"URIs: {A}\nSuites: stable\n" in first[OWN]
+
+    for path, text in first.items():
+        host.write(path, text)
+    (host.root / "etc/apt/sources.list").unlink()
+    (host.root / release[1:]).unlink()
+
+    assert contents(plan(A)) == first
 
 
 def test_a_mirror_that_never_answers_is_given_up(host: Host, plan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
