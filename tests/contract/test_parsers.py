@@ -26,10 +26,11 @@ SPLITTERS = ("splitlines", "findall", "finditer")
 READERS = {
     "_apt/mirror_verify.py:sources": "looks for one complaint of apt; update's status decides on the others",
     "_apt/packages.py:_paragraphs": "a file of dpkg or apt",
+    "_apt/archive.py:_without": "a block of a file",
+    "_apt/mirror_plan.py:read_releases": "looks for two fields of a file of apt",
     "_apt/pip_conf.py:_lines": "a file, of which each line is kept",
     "_apt/sources.py:_parse_deb822": "a file, of which each line is kept",
     "_apt/sources.py:_parse_one_line": "a file, of which each line is kept",
-    "_apt/sources.py:_without": "a block of a file",
     "_samba/config.py:_foreign_sections": "a file: parameters that nobody knows are kept as they are",
     "_samba/config.py:read_sections": "a file of the role, and testparm's output, which has parameters alone",
     "_samba/config.py:unknown_parameters": "looks for complaints; testparm's status decides on the others",
@@ -38,6 +39,7 @@ READERS = {
     "_samba/plan.py:_try": "complaints of testparm, all of which are shown",
     "_samba/verify.py:anonymous": "all of an answer that is no refusal fails",
     "_samba/verify.py:shares": "a share that is not found fails",
+    "_ssh/access.py:_options": "the options of one key",
     "_ssh/access.py:_read_keys": "a file of keys: each line is one, or a problem",
     "_ssh/access.py:grants_root": "a rule of sudo that is not known grants nothing",
     "_ssh/access.py:parse_shadow": "a file of the host",
@@ -106,6 +108,7 @@ GROUPS = {
     VALUE: """
         _backup/retention.py:within_s _gpu/processes.py:has_wrong_processes _gpu/smoke/findings.py:_version _manifest/document.py:_short
         _nvidia/cuda_repository.py:forget_index _nvidia/versions.py:version_key _system/fail2ban.py:_seconds
+        _backup/excludes.py:_shape
     """,
 }
 

@@ -79,14 +79,22 @@ def matches_any(names: t.Iterable[str], patterns: t.Sequence[str]) -> bool:
     return any(matches(name, pattern) for name in names for pattern in patterns)
 
 
-def _user_patterns(patterns: t.Sequence[str], *, careful: bool) -> list[str]:
-    """Return the patterns for user names. Those of the form USER@HOST depend on the client: they deny, and they allow nobody."""
-    return [
-        pattern.split("@")[0] for pattern in patterns if "@" not in pattern or not careful or pattern.endswith("@*")
-    ]
+def _user_patterns(patterns: t.Sequence[str], client: str | None, *, careful: bool) -> list[str]:
+    """Return the patterns for user names. Of the form USER@HOST, those count whose host has the client.
+
+    Where the client is not known, they deny, and they allow nobody.
+    """
+    found = []
+    for pattern in patterns:
+        user, at, place = pattern.rpartition("@")
+        if not at:
+            found.append(pattern)
+        elif place == "*" or (matches_address([place], client) if client else not careful):
+            found.append(user)
+    return found
 
 
-def refusal(account: Account, config: Config, host: HostReader) -> str | None:
+def refusal(account: Account, config: Config, host: HostReader, client: str | None = None) -> str | None:
     """Return why sshd, or the session, refuses a user with any credentials; None when it does not."""
     if not _is_program(account.shell or "/bin/sh", host) or os.path.basename(account.shell) in NO_SHELLS:
         return f"the shell {account.shell} ends at once or is not a program"
@@ -94,11 +102,12 @@ def refusal(account: Account, config: Config, host: HostReader) -> str | None:
         return "the account has expired"
     if config["usepam"] != "yes" and account.password.startswith("!"):
         return "the account is locked"
-    if matches_any([account.name], _user_patterns(config.get("denyusers", []), careful=False)):
+    if matches_any([account.name], _user_patterns(config.get("denyusers", []), client, careful=False)):
         return "DenyUsers names the user"
     if matches_any(account.groups, config.get("denygroups", [])):
         return "DenyGroups names a group of the user"
-    if config.get("allowusers") and not matches_any([account.name], _user_patterns(config["allowusers"], careful=True)):
+    allowed = _user_patterns(config.get("allowusers") or [], client, careful=True)
+    if config.get("allowusers") and not matches_any([account.name], allowed):
         return "AllowUsers does not name the user"
     if config.get("allowgroups") and not matches_any(account.groups, config["allowgroups"]):
         return "AllowGroups names no group of the user"
@@ -114,7 +123,7 @@ def access(
     :param managed: keys in the file that the role writes.
     :param client: the address from which the user is logged in now, None when there is no such login.
     """
-    problem = refusal(account, config, host)
+    problem = refusal(account, config, host, client)
     if problem:
         return Access(refusal=problem)
     root_login = config["permitrootlogin"] if account.uid == 0 else "yes"
@@ -199,12 +208,11 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
     options, kind, encoded = split_key(line)
     if kind is None or encoded is None:
         return "not a public key"
-    forced = [
-        name for name in ("cert-authority", "command") if re.search(rf"(^|,){name}(=|,|$)", options, re.IGNORECASE)
-    ]
+    given = _options(options)
+    forced = [name for name in ("cert-authority", "command") if name in given]
     if forced:
         return f"the option {forced[0]} makes it unusable for a login"
-    expiry = re.search(r'(?:^|,)expiry-time="(\d{4})(\d\d)(\d\d)', options, re.IGNORECASE)
+    expiry = re.match(r"(\d{4})(\d\d)(\d\d)", given.get("expiry-time", ""))
     try:
         if expiry and datetime.date(*map(int, expiry.groups())) <= datetime.date.fromordinal(EPOCH + today):
             return "its expiry-time has passed"
@@ -230,8 +238,8 @@ def key_problem(line: str, config: Config, today: int) -> str | None:
 def _not_from_everywhere(line: str, client: str | None) -> str | None:
     """Return why a key with the option ``from`` may not work: it is limited to addresses, and the user is not known to have one."""
     options, _kind, _data = split_key(line)
-    found = re.search(r'(?:^|,)from="([^"]*)"', options, re.IGNORECASE)
-    if found is None or (client and matches_address([pattern.strip() for pattern in found[1].split(",")], client)):
+    networks = _options(options).get("from")
+    if networks is None or (client and matches_address([pattern.strip() for pattern in networks.split(",")], client)):
         return None
     return "its option from may exclude the user's address"
 
@@ -255,6 +263,12 @@ def split_key(line: str) -> tuple[str, str | None, str | None]:
         rf"(?:(?P<options>(?:\"(?:\\\"|[^\"])*\"|[^\"\s])+)\s+)?{kind}\s+(?P<data>[A-Za-z0-9+/]+=*)(?:\s|$)", line
     )
     return (found["options"] or "", found["kind"], found["data"]) if found else ("", None, None)
+
+
+def _options(options: str) -> dict[str, str]:
+    """Return the options of a key by their names in small letters, without the quotes of their values."""
+    entries = re.findall(r'(?:"(?:\\"|[^"])*"|[^",])+', options)
+    return {name.lower(): value[1:-1] for name, _equals, value in (word.partition("=") for word in entries)}
 
 
 def _fields(blob: bytes) -> list[bytes]:
@@ -287,16 +301,25 @@ def grants_root(listing: str, *, password: bool) -> bool:
 
     :param password: whether the user has a password. Without one, only a rule that asks for none counts.
     """
-    rules = re.findall(r"^\s+\((?:ALL|root)(?:\s*:\s*[^)]*)?\)\s+((?:[A-Z_]+:\s*)*)ALL\s*$", listing, re.MULTILINE)
+    found = re.findall(
+        r"^\s+\(([^):]*)[^)]*\)\s+((?:(?:[A-Z_]+:|(?:ROLE|TYPE|CWD)=\S+)\s*)*)ALL\s*$", listing, re.MULTILINE
+    )
+    rules = [tags for users, tags in found if _includes_root(users)]
     # sudoers(5): with these options sudo asks for no password, or for the password of another user.
     options = set(re.findall(r"!?\b[a-z]+", listing.partition("may run the following")[0]))
     answered = password and not options & {"rootpw", "runaspw", "targetpw"}
     needs_password = {"NOPASSWD": False, "PASSWD": True}
     default = "!authenticate" not in options
-    tags = (re.findall("[A-Z_]+", rule) for rule in rules)
+    tags = (re.findall("([A-Z_]+):", rule) for rule in rules)
     return any(
         answered or not next((needs_password[tag] for tag in found if tag in needs_password), default) for found in tags
     )
+
+
+def _includes_root(users: str) -> bool:
+    """Return whether a list of users of sudoers(5) includes root: the last one that is about root counts."""
+    about = [user for user in map(str.strip, users.split(",")) if user.lstrip("!") in ("ALL", "root", "#0")]
+    return bool(about) and not about[-1].startswith("!")
 
 
 def listen_port(value: str) -> int | None:

@@ -202,7 +202,8 @@ def reroot(text: str, root: str) -> str:
         keyword, value = split_setting(line)
         if keyword != "include":
             return line
-        return "Include " + " ".join(root + os.path.join(CONFIG_DIRECTORY, pattern) for pattern in split_values(value))
+        paths = [root + os.path.join(CONFIG_DIRECTORY, pattern) for pattern in split_values(value)]
+        return "Include " + " ".join(f'"{word}"' if " " in word else word for word in paths)
 
     return "".join(f"{moved(line)}\n" for line in text.splitlines())
 

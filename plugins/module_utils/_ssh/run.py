@@ -163,6 +163,9 @@ class Planner:
             user.name: access(user, others, self.host, self.keys.get(user.name, ()), clients.get(user.name))
             for user in joined
         }
+        before = now.get(facts.peer)
+        for found in (now, then):
+            found.update(self._unseen(facts, before, found))
         entering = {name for found in (now, then) for name, ways in found.items() if ways.key or ways.password}
         su = any(user.uid == 0 and has_password(user) for user in present)
         entered = match.Entering(
@@ -184,6 +187,20 @@ class Planner:
             invalid_keys=invalid_keys(self.keys, planned, self.host.today),
             unknown_users=sorted(users - then.keys()),
         )
+
+    @staticmethod
+    def _unseen(facts: plan.Facts, before: Access | None, found: t.Mapping[str, Access]) -> dict[str, Access]:
+        """Return how the user as whom Ansible is connected can log in, where none of the ways that are seen here explains the connection.
+
+        That is a certificate, a key that a program hands to sshd, or the password of a directory service. Where sshd takes passwords,
+        it may be one, and counts as long as they stay.
+        """
+        if facts.peer == "root" or not before or before.key or before.password or before.refusal:
+            return {}
+        then = found.get(facts.peer, Access())
+        if then.refusal:
+            return {}
+        return {facts.peer: then._replace(password=True) if facts.passwords_accepted else then._replace(key=True)}
 
     def _config(self) -> dict[str, t.Any]:
         """Return the effective configuration; the defaults where sshd is not installed or its configuration is broken."""

@@ -4,21 +4,66 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fnmatch
 import ipaddress
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import access, config, plan, request, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import (
+    access,
+    checks,
+    config,
+    facts,
+    plan,
+    request,
+    run,
+)
 
 from tests.unit.support import ssh as support
 
 TODAY = 20_000
+
+
+def _stat(path: str) -> Any:
+    if path != "/bin/bash":
+        raise FileNotFoundError(path)
+    return SimpleNamespace(st_mode=stat.S_IFREG | 0o755, st_uid=0, st_gid=0)
+
+
+HOST = access.HostReader(_stat, lambda path: "", TODAY, lambda gid: set())
+
+
+def _config(settings: Sequence[str]) -> dict[str, Any]:
+    given = {keyword: value for keyword, value in config.parse_config("\n".join(settings)).items() if value}
+    return {**config.DEFAULTS, **given}
+
+
+@contextlib.contextmanager
+def _host(user: str, shadow: Mapping[str, Any], sudo: bool) -> Iterator[None]:
+    """Make a host with root and one more user, who has a home without files."""
+    entries = [
+        SimpleNamespace(pw_name=name, pw_uid=uid, pw_gid=uid, pw_dir=f"/home/{name}", pw_shell="/bin/bash")
+        for name, uid in (("root", 0), (user, 1000))
+    ]
+    with contextlib.ExitStack() as stack:
+        for where, name, value in (
+            (facts.pwd, "getpwall", lambda: entries),
+            (facts.os, "getgrouplist", lambda name, gid: []),
+            (facts, "read", lambda path: ""),
+            (facts, "parse_shadow", lambda text: {"root": ("*", None), **shadow}),
+            (facts, "can_sudo", lambda module, account: sudo),
+            (run, "HostReader", lambda *arguments: HOST),
+        ):
+            stack.enter_context(mock.patch.object(where, name, value))
+        yield
 
 
 @contextlib.contextmanager
@@ -95,3 +140,41 @@ def refused_names(names: Sequence[str]) -> list[str]:
         for row in request.input_problems(support.request(authorized_keys=[{"user": name, "keys": []}]))
     ]
     return [name for name in names if any(name in text for text in problems)]
+
+
+def refusal(settings: Sequence[str], user: str, client: str | None = None) -> str | None:
+    """Return why sshd refuses a user who is connected from an address, whatever the key; None when it does not."""
+    account = access.Account(user, 1000, f"/home/{user}", "/bin/bash", "*", None, frozenset([user]))
+    return access.refusal(account, _config(settings), HOST, client)
+
+
+def locked_out(settings: Sequence[str], user: str, client: str, shadow: str = "", sudo: bool = False) -> list[str]:
+    """Return the problems of the role's defaults with a user as whom Ansible is connected, and who has no file of keys.
+
+    :param shadow: the field of the password in /etc/shadow; empty for a user who is not in there.
+    """
+    shadowed = {user: (shadow, None)} if shadow else {}
+    with _host(user, shadowed, sudo):
+        planner = run.Planner(None, support.request())  # type: ignore[arg-type]
+        config = _config(settings)
+        found = dataclasses.replace(
+            support.FACTS,
+            connection={"user": user, "client": client, "address": "192.0.2.1", "port": 22},
+            passwords_accepted="yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"]),
+        )
+        _users, found = planner._read_users(found, config, config)
+    decision = plan.decide(planner.params, found)
+    problems = checks.host_problems(planner.params, found, decision, [], "")
+    return [f"{row['variable']} {row['problem']}" for row in problems]
+
+
+def causes(files: Mapping[str, str], keyword: str, wanted: str) -> list[str]:
+    """Return the lines that make a setting another one than wanted for everybody."""
+    found = config._causes(keyword, frozenset([wanted]), lines(files), everybody=True)
+    return [str(line) for line in found]
+
+
+def rerooted(text: str, root: str) -> list[str]:
+    """Return the patterns of the files that a copy of a configuration includes."""
+    settings = [config.split_setting(line) for line in config.reroot(text, root).splitlines()]
+    return [word for keyword, value in settings if keyword == "include" for word in config.split_values(value)]

@@ -19,9 +19,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import 
     trial,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import plan as decisions
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Account
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Access, Account
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import DEFAULTS
 
+from tests.unit.support import ssh as support
 from tests.unit.support.plan import run_plan
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBTJx7xFBWaHrCx3Zk0oM/QtF1+81jIzscE+XAiJeHKd"
@@ -135,6 +136,23 @@ def plan(tmp_path: Path, etc: Path, monkeypatch: pytest.MonkeyPatch, run_module:
 
 def refused(result: dict) -> dict[str, str]:
     return {problem["variable"]: problem["problem"] for problem in result["requirements"]}
+
+
+@pytest.mark.parametrize(
+    ("user", "accepted", "before", "then", "expected"),
+    [
+        ("owner", True, Access(), Access(), {"owner": Access(password=True)}),
+        ("owner", False, Access(), Access(), {"owner": Access(key=True)}),
+        # What is seen now explains the connection, so that it may be lost with it.
+        ("owner", True, Access(key=True), Access(), {}),
+        ("owner", True, Access(), Access(refusal="AllowGroups names no group of the user"), {}),
+        ("root", True, Access(), Access(), {}),
+        ("owner", True, None, Access(), {}),
+    ],
+)
+def test_a_connection_that_nothing_here_explains_goes_on(user, accepted, before, then, expected) -> None:
+    connected = support.facts(connection={**support.BY_SSH, "user": user}, passwords_accepted=accepted)
+    assert run.Planner._unseen(connected, before, {user: then}) == expected
 
 
 def test_a_configured_host_has_no_problems(plan):
