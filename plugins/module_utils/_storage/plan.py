@@ -22,8 +22,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
     Disk,
     describe_content,
     describe_disk,
+    escape_udev,
     find,
     format_size,
+    unescape_udev,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
     RECORDED,
@@ -203,7 +205,7 @@ def label_in_use(work: Work, facts: Facts) -> t.Iterator[Problem]:
     own = {device.path for device in (work.disk, *work.disk.partitions)}
     devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path not in own]
     users = [device.path for device in devices if label in {device.content.label, *device.labels}]
-    names = {f"LABEL={label}", f"/dev/disk/by-label/{label}"}
+    names = {f"LABEL={label}", f"/dev/disk/by-label/{label}", f"/dev/disk/by-label/{escape_udev(label)}"}
     lines = [line.text.strip() for line in fstab.parse(fstab.others(facts.fstab)) if line.source in names]
     for user in [*users, *(f"/etc/fstab ({line})" for line in lines)]:
         text = f"gives {work.disk.path} ({work.key}) the label {label!r}, which {user} has"
@@ -248,8 +250,8 @@ def _aliases(device: Device) -> t.Iterator[str]:
     # PARTUUID= and the like, as the links of udev have it.
     for name in device.names:
         kind, _slash, value = name[len("/dev/disk/by-") :].partition("/")
-        if name.startswith("/dev/disk/by-") and kind in ("partuuid", "partlabel", "uuid", "label"):
-            yield f"{kind.upper()}={value}"
+        if name.startswith("/dev/disk/by-") and kind in ("partuuid", "partlabel", "uuid", "label", "id"):
+            yield from (f"{kind.upper()}={text}" for text in {value, unescape_udev(value)})
 
 
 def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Problem]:

@@ -58,22 +58,27 @@ USER = "{user}"
 
 @dataclasses.dataclass(frozen=True)
 class FileSystem:
-    """``check``: fsck's turn at boot; ``quota``: what the kernel is built with where it has project quotas."""
+    """``letters``: those of a label, in words; ``check``: fsck's turn at boot; ``quota``: what the kernel is built with where it has
+    project quotas.
+    """
 
     label_bytes: int
     label: str
     package: str
+    letters: str = "letters, digits, `.`, `_` and `-`"
     check: int = 0
     quota: str = ""
     unix: bool = True
 
 
+# Letters of any script, with spaces between them: disks of other systems are called so.
+LABEL = r"[\w.-]+( +[\w.-]+)*"
 FILE_SYSTEMS = {
-    "ext4": FileSystem(16, "[A-Za-z0-9._-]+", "e2fsprogs", check=2, quota="CONFIG_QFMT_V2"),
-    "xfs": FileSystem(12, "[A-Za-z0-9._-]+", "xfsprogs", quota="CONFIG_XFS_QUOTA"),
-    "btrfs": FileSystem(255, "[A-Za-z0-9._-]+", "btrfs-progs"),
+    "ext4": FileSystem(16, LABEL, "e2fsprogs", check=2, quota="CONFIG_QFMT_V2"),
+    "xfs": FileSystem(12, LABEL, "xfsprogs", quota="CONFIG_XFS_QUOTA"),
+    "btrfs": FileSystem(255, LABEL, "btrfs-progs"),
     # blkid gives the label as it is written, and other systems write capitals.
-    "vfat": FileSystem(11, "[A-Z0-9_-]+", "dosfstools", unix=False),
+    "vfat": FileSystem(11, "[A-Z0-9_-]+( +[A-Z0-9_-]+)*", "dosfstools", "[A-Z0-9_-]+", unix=False),
 }
 
 
@@ -194,7 +199,7 @@ def _wrong(entry: Entry, mode: t.Any) -> t.Iterator[tuple[str, str]]:
     elif not re.fullmatch(kind.label, entry.label):
         yield (
             f"with the label {entry.label!r}, which {entry.fs} or fstab may read otherwise",
-            f"set a `label` of {kind.label}",
+            f"set a `label` of {kind.letters}, with spaces between them alone",
         )
     if any(re.search(r"\s|^$|#", word) for word in entry.options):
         yield "with a mount option that is empty or has a space", "name one option for each element of `options`"

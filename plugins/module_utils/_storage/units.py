@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import escape_udev
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Entry
 
 UNITS = "/etc/systemd/system"
@@ -40,7 +41,7 @@ def mount_unit(mount: str) -> str:
 
 def device_unit(entry: Entry) -> str:
     """Return the unit of a disk by its label, which is known before the disk has one."""
-    return f"{escape(f'/dev/disk/by-label/{entry.label}')}.device"
+    return f"{escape(f'/dev/disk/by-label/{escape_udev(entry.label)}')}.device"
 
 
 def wanted(entry: Entry, entries: t.Iterable[Entry], cache: str) -> list[str]:

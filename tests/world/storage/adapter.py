@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import disks as of_disks
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as of_hosts
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage import findings, fstab
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage import findings, fstab, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import read_entries
@@ -97,3 +97,7 @@ def mounted(findmnt: str) -> dict[str, str]:
 def smart(output: str, rc: int = 0) -> str:
     """Return the status of the finding about a disk's health."""
     return findings.of_smart("S1", "/dev/sda", rc, output)["status"]
+
+
+def unit(mount: str) -> str:
+    return units.mount_unit(mount)

@@ -52,7 +52,7 @@ def test_own_mount_options_replace_defaults_of_their_kind(options: list[str], qu
         ({"label": "a" * 17}, "of 17 bytes, where ext4 has room for 16"),
         ({"label": "a" * 13, "fs": "xfs"}, "of 13 bytes, where xfs has room for 12"),
         ({"label": "scratch", "fs": "vfat"}, "[A-Z0-9_-]+"),
-        ({"label": "my data"}, "may read otherwise"),
+        ({"label": "my data "}, "may read otherwise"),
         ({"options": ["noexec nodev"]}, "empty or has a space"),
         ({"mode": "rwx"}, "with the mode 'rwx'"),
         # 0777 without quotes, as YAML reads it.

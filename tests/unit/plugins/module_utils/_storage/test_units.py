@@ -28,6 +28,8 @@ def test_late_disk_is_mounted_with_its_dependents() -> None:
         "dev-disk-by\\x2dlabel-cache.device.d": "data-cache.mount dataset-cache-evict.path\n",
         "dev-disk-by\\x2dlabel-datasets.device.d": "datasets.mount\n",
     }
+    (entry,), _refused = read_entries([{"serial": "A", "role": "data", "label": "MY EXT-1 ü"}])
+    assert units.device_unit(entry) == "dev-disk-by\\x2dlabel-MY\\x5cx20EXT\\x2d1\\x5cx20\\xc3\\xbc.device"
     assert {f"{row['path']}/rigwright-storage.conf" for row in files["directories"]} == {
         row["path"] for row in files["files"]
     }
