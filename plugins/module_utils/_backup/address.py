@@ -62,8 +62,9 @@ def parse(url: str) -> Address | None:
         url = url[len("local:") :]
     if url.startswith("/"):
         # A backslash would be read in another way by the patterns that keep a repository out of its own backup.
-        fit = posixpath.normpath(url) == url and url != "/" and "\\" not in url
-        return Address(LOCAL, url, "", encrypted=True) if fit else None
+        path = url.rstrip("/")
+        fit = bool(path) and posixpath.normpath(path) == path and "\\" not in path
+        return Address(LOCAL, path, "", encrypted=True) if fit else None
     if url.startswith("sftp:"):
         target, _port = parse_sftp(url)
         return Address(SFTP, "", target.rpartition("@")[2], encrypted=True) if target else None

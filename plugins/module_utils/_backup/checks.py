@@ -188,6 +188,10 @@ def job_problems(
             yield wrong(f"the path {path}, which is not there", "name each directory: a path is no pattern")
         elif excludes.excluded(path, row.get("excludes") or [], [path]):
             yield wrong(f"the path {path}, which its own excludes leave out", "take one of them away")
+    for pattern in filter(excludes.unreadable, map(str, row.get("excludes") or [])):
+        yield wrong(
+            f"the exclude {pattern!r}, which restic does not read", "close its bracket, or write \\[ for one in a name"
+        )
     if (
         any(is_within(inner, other) for inner in paths for other in paths if inner != other)
         and row.get("one_file_system") is False

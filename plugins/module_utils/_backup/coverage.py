@@ -37,10 +37,17 @@ def left_out(mounts: t.Iterable[Mount], jobs: t.Iterable[Job], repositories: t.C
         mount
         for mount in real
         # A directory that is mounted a second time, by hand or by systemd for a service, is no file system of its own.
-        if not any(_shows(other, mount) for other in real)
+        if not is_snapshot(mount)
+        and not any(_shows(other, mount) for other in real)
         and not any(_reaches(job, mount, real) or excluded(mount.target, job.excludes, job.paths) for job in with_paths)
         and not any(is_within(mount.target, place) for place in repositories)
     ]
+
+
+def is_snapshot(mount: Mount, of: Mount | None = None) -> bool:
+    """Return whether a mount is a snapshot of ZFS (of this one): it is mounted as soon as somebody looks into ``.zfs/snapshot``."""
+    dataset, sign, _name = mount.source.partition("@")
+    return bool(mount.fstype == "zfs" and sign) and (of is None or of.source == dataset)
 
 
 def on_file_system_of(mounts: t.Sequence[Mount], paths: t.Iterable[str], repository: str) -> list[str]:
@@ -152,7 +159,7 @@ def _reaches(job: Job, mount: Mount, mounts: t.Sequence[Mount]) -> bool:
     if not job.one_file_system and _is_below(mount, [job]):
         return True
     homes = [_home(path, mounts) for path in job.paths]
-    return any(home == mount or _shows(mount, home) for home in homes if home)
+    return any(home == mount or _shows(mount, home) or is_snapshot(home, mount) for home in homes if home)
 
 
 def _home(path: str, mounts: t.Sequence[Mount]) -> Mount | None:

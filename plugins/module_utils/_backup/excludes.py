@@ -9,7 +9,7 @@ A pattern without a leading slash fits anywhere. `/proc/*` keeps the directory i
 
 from __future__ import annotations
 
-import fnmatch
+import functools
 import re
 import typing as t
 
@@ -92,6 +92,10 @@ SETS: dict[str, dict[str, str]] = {
 }
 
 
+_CHARACTER = r"(?:\\.|[^\\\]-])"
+_TOKEN = re.compile(r"(?P<wild>[*?])|\\(?P<escaped>.)|\[(?P<class>(?:\\.|[^\\\]])+)\]|(?P<plain>[^\\\[])", re.DOTALL)
+
+
 def patterns(sets: t.Iterable[str]) -> list[str]:
     """Return the patterns of some sets."""
     wanted = {*sets}
@@ -165,6 +169,40 @@ def _parts_match(names: t.Sequence[str], wanted: t.Sequence[str]) -> bool:
         return not names
     if wanted[0] == "**":
         return any(_parts_match(names[start:], wanted[1:]) for start in range(len(names) + 1))
-    # What restic has escaped by a backslash, fnmatch has in brackets.
-    shape = re.sub(r"\\(.)", r"[\1]", wanted[0])
-    return bool(names) and fnmatch.fnmatchcase(names[0], shape) and _parts_match(names[1:], wanted[1:])
+    shape = _shape(wanted[0])
+    return bool(names and shape and shape.fullmatch(names[0])) and _parts_match(names[1:], wanted[1:])
+
+
+def unreadable(pattern: str) -> bool:
+    """Return whether restic does not read a pattern: it ends then, and older ones exclude nothing."""
+    parts = pattern.removeprefix("!").strip("/").split("/")
+    return any(part != "**" and _shape(part) is None for part in parts)
+
+
+@functools.cache
+def _shape(part: str) -> re.Pattern[str] | None:
+    """Return the expression of a name in a pattern, by the rules of Go's filepath.Match; None for one that Go does not read.
+
+    A class is negated by ``^``, and ``!`` is a character like any other.
+    """
+    found, end = "", 0
+    while end < len(part):
+        token = _TOKEN.match(part, end)
+        if token is None:
+            return None
+        end = token.end()
+        if token["wild"]:
+            found += {"*": ".*", "?": "."}[token["wild"]]
+        elif token["class"]:
+            negated = token["class"].startswith("^")
+            ranges = token["class"][negated:]
+            if not re.fullmatch(rf"(?:{_CHARACTER}(?:-{_CHARACTER})?)+", ranges):
+                return None
+            pairs = re.findall(rf"({_CHARACTER})(?:-({_CHARACTER}))?", ranges)
+            ends = [(first[-1], (last or first)[-1]) for first, last in pairs]
+            # To Go, a range from a later to an earlier character is empty.
+            inside = "".join(f"{re.escape(first)}-{re.escape(last)}" for first, last in ends if first <= last)
+            found += f"[{'^' * negated}{inside}]" if inside else "." if negated else "(?!)"
+        else:
+            found += re.escape(token["escaped"] or token["plain"])
+    return re.compile(found, re.DOTALL)

@@ -71,7 +71,10 @@ _WORDS = (
     (WRONG_PASSWORD, r"wrong password or no key found"),
     (LOCKED, r"repository is already locked"),
     (MISSING, _MISSING),
-    (FULL, r"no space left on device|disk quota exceeded|507 Insufficient|\b413 \b"),
+    (
+        FULL,
+        r"no space left on device|disk quota exceeded|507 Insufficient|\b413 \b|minimum free (drive|disk) threshold|storage cap exceeded",
+    ),
     (
         DAMAGED,
         r"repository contains errors|ID does not match|ciphertext verification failed|invalid data returned|hash does not match"
@@ -79,7 +82,10 @@ _WORDS = (
     ),
     (
         DENIED,
-        r"401 Unauthorized|403 Forbidden|Access Denied|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|permission denied",
+        r"401 Unauthorized|403 Forbidden|Access Denied|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|permission denied"
+        # ssh, which runs before there is a session; B2, Google and Azure.
+        r"|Permission denied \((publickey|password|keyboard)|Host key verification failed|b2_\w+: 40[13]\b|googleapi: Error 40[13]"
+        r"|AuthenticationFailed",
     ),
     (
         UNREACHABLE,

@@ -21,6 +21,8 @@ _CHANGED = {
     errno.ENOTDIR: "not a directory",
     errno.ELOOP: "too many levels of symbolic links",
 }
+# restic's own words for it.
+_EXCHANGED = "changed type, refusing to archive"
 # A server that is gone. That is a loss where the job reads what is mounted there.
 _STALE = {errno.ESTALE: "stale NFS file handle"}
 
@@ -42,7 +44,7 @@ def unread(err: str, job: Job, mounts: t.Sequence[Mount] = ()) -> tuple[list[str
         # A user chooses the name: nothing is read out of it. The reason is at the end.
         reason = (text.replace(item, "") if item else text).strip()
         reasons = _CHANGED if coverage.reads(job, item, mounts) else {**_CHANGED, **_STALE}
-        harmless = error.get("Err") in reasons or reason.endswith(tuple(reasons.values()))
+        harmless = error.get("Err") in reasons or reason.endswith((*reasons.values(), _EXCHANGED))
         harmless = harmless or any(is_within(item, place) for place in of_users)
         if harmless and item and item not in job.paths:
             gone.add(item)

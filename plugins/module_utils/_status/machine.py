@@ -98,7 +98,8 @@ def disks(tree: Tree, cache: str = "", statvfs: t.Callable[[str], os.statvfs_res
     for mount in mounts.read_mounts(tree.at("/proc/self/mountinfo")):
         # A server that is gone, or the program behind a file system, would block the display.
         is_remote = mount.fstype in mounts.NETWORK or mount.fstype.startswith("fuse")
-        if not is_remote and mount.directory and mounts.holds_data(mount):
+        is_snapshot = mount.fstype == "zfs" and "@" in mount.source
+        if not is_remote and not is_snapshot and mount.directory and mounts.holds_data(mount):
             # A unit's sandbox mounts parts of a file system again, below longer names.
             found[mount.device] = min(found.get(mount.device, mount), mount, key=lambda each: len(each.target))
     targets = sorted(mount.target for mount in found.values())

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import (
+    address,
     caches,
+    checks,
     coverage,
     excludes,
     restic_outcome,
@@ -20,6 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import parse_snapshots
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.unread import unread as unread_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
+
+from tests.unit.support.backup import hosts
 
 
 def _jobs(rows: list[dict[str, Any]]) -> list[configuration.Job]:
@@ -106,3 +110,25 @@ def _between(root: str, path: str) -> list[str]:
         path = os.path.dirname(path)
         found.append(path)
     return found
+
+
+class Refused(Exception):
+    """The request is refused."""
+
+
+REFUSALS = (Refused,)
+
+
+def refused(job: dict[str, Any]) -> None:
+    """Refuse what a job may not have."""
+    problems = list(checks.problems(hosts.request(jobs=[job]), checks.Host()))
+    if problems:
+        raise Refused("; ".join(row["problem"] for row in problems))
+
+
+def place(url: str) -> str:
+    """Return where a repository on this machine is."""
+    found = address.parse(url)
+    if found is None:
+        raise Refused("an address that restic does not take")
+    return found.path

@@ -99,3 +99,33 @@ def test_every_pattern_has_its_reason() -> None:
 )
 def test_patterns_fit_as_restics_do(path: str, pattern: str, fits: bool) -> None:
     assert excluded(path, [pattern]) is fits
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "fits"),
+    [
+        ("d", "[^a-c]", True),
+        ("b", "[^a-c]", False),
+        ("!", "[!a]", True),
+        ("b", "[!a]", False),
+        ("A", "*[a-z]", False),
+        ("α", "[a-ζ]*", True),  # noqa: RUF001 - letters of Greek
+        ("]", "[\\]a]", True),
+        ("-", "[\\-x]", True),
+        ("b", "[z-a]", False),
+        ("b", "[^z-a]", True),
+        ("*", "\\*", True),
+        ("ab", "a]b", False),
+        ("a]b", "a]b", True),
+    ],
+)
+def test_a_part_of_a_pattern_is_read_as_go_reads_it(name: str, pattern: str, fits: bool) -> None:
+    assert excluded(f"/srv/{name}", [f"/srv/{pattern}"]) is fits
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[", "[^", "a[", "[]a]", "[-]", "[-x]", "[x-]", "[a-b-c]", "a\\", "/x/[/y]", "!/[a"]
+)
+def test_a_pattern_that_go_does_not_read_is_named(pattern: str) -> None:
+    assert excludes.unreadable(pattern)
+    assert not excludes.unreadable(f"/srv/{excludes.literal(pattern.strip('!/'))}/**/[!a-c]*")
