@@ -28,6 +28,13 @@ GENERAL = {"nfproto": {"ipv4"}, "l4proto": {"tcp", "udp"}}
 INTERFACE = ("iifname", "iif")  # codespell:ignore iif
 
 
+# Matches of iptables that leave a rule for everything that is new, as `_is_general` has them for nftables.
+_EVERYTHING = (
+    r'(?:! -i \S+ |-m comment --comment (?:"(?:\\.|[^"\\])*"|\S+) '
+    r"|-m (?:conntrack --ctstate|state --state) (?:\S+,)?NEW(?:,\S+)? )*"
+)
+
+
 def dropping(listing: str) -> list[str]:
     """Return the base chains of a ``nft --json list ruleset`` that drop all that no rule of theirs accepts.
 
@@ -48,27 +55,35 @@ def dropping(listing: str) -> list[str]:
         if key[:2] != table.TABLE
         and chain.get("hook") in HOOKS
         and chain.get("type") == "filter"
-        and (chain.get("policy") == "drop" or _closes(key, rules, set()))
+        and (_end(key, rules, set()) or chain.get("policy")) == "drop"
     ]
 
 
-def _closes(key: Key, rules: t.Mapping[Key, t.Sequence[Rule]], passed: set[Key]) -> bool:
-    """Return whether a chain ends by dropping everything: by a rule without a condition, or in a chain that it goes to without one."""
+def _end(key: Key, rules: t.Mapping[Key, t.Sequence[Rule]], passed: set[Key]) -> str:
+    """Return what a chain does with everything: `accept` or `drop` by a rule without a condition, there or where it goes without one.
+
+    Empty for a chain that decides on a part alone.
+    """
     passed.add(key)
     for rule in rules.get(key, ()):
         decisions = [part for part in rule.get("expr", ()) if not _is_general(part)]
         if len(decisions) != 1:
             continue
         ((verb, value),) = decisions[0].items()
-        if verb in ("accept", "return"):
-            return False
+        goal = (*key[:2], value["target"]) if verb in ("jump", "goto") else key
         if verb in ("drop", "reject") or (verb == "xt" and value and value.get("name") in REFUSING):
-            return True
-        if verb in ("jump", "goto"):
-            goal = (*key[:2], value["target"])
-            if goal not in passed and _closes(goal, rules, passed):
-                return True
-    return False
+            end = "drop"
+        elif verb == "accept":
+            end = "accept"
+        else:
+            end = _end(goal, rules, passed) if goal not in passed else ""
+        # All but one interface: what is let in is not everything, as that one may be the card.
+        but_one = any("match" in part and part["match"]["op"] == "!=" for part in rule["expr"])
+        if end == "drop" or (end and not but_one):
+            return end
+        if verb in ("return", "goto") and not but_one:
+            return ""
+    return ""
 
 
 def _is_general(part: t.Mapping[str, t.Any]) -> bool:
@@ -90,4 +105,4 @@ def _is_general(part: t.Mapping[str, t.Any]) -> bool:
 
 def old_iptables_drop(listing: str) -> bool:
     """Return whether ``iptables-legacy --list-rules INPUT`` drops all that no rule accepts."""
-    return bool(re.search(r"^-P INPUT DROP$|^-A INPUT -j (DROP|REJECT)\b", listing, re.MULTILINE))
+    return bool(re.search(rf"^-P INPUT DROP$|^-A INPUT {_EVERYTHING}-j (DROP|REJECT)\b", listing, re.MULTILINE))

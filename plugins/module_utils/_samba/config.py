@@ -276,7 +276,15 @@ def given_up(
         names = [shown(_usershare(name, content)) for name, content in (usershares or {}).items()]
         taken = {*kept, *map(canonical, found)}
         found += [name for name in names if canonical(name) not in taken]
-    return sorted(found) + [line for line in every if re.match(r"include\s*=", line, re.IGNORECASE)]
+    return sorted(found) + sorted(filter(_hands_over, every))
+
+
+def _hands_over(line: str) -> bool:
+    """Return whether a line brings shares from elsewhere: other files, or the registry (smb.conf(5), "REGISTRY-BASED CONFIGURATION")."""
+    name, _equals, value = line.partition("=")
+    if canonical(name) == canonical("registry shares"):
+        return value.strip().lower() in ("yes", "true", "1", "on")
+    return canonical(name) in {canonical(each) for each in ("include", "config backend", "config file")}
 
 
 def _usershare(name: str, text: str) -> str:

@@ -26,7 +26,8 @@ DISABLED = "D"
 _FORMS = {
     "account": r"(?P<name>[^:]+):(?P<uid>\d+):[^:]*:(?P<hash>[^:]*):(?P<flags>[^:]*)(:.*)?",
     # What Samba says of its own configuration and modules.
-    "remark": r"(Unknown|Ignoring|Forcing|Registered|Initiali[sz]ing|Processing|No builtin|lp_load|load_module)\b.*",
+    "remark": r"(Unknown|Ignoring|Forcing|Registered|Initiali[sz]ing|Processing|No builtin|lp_load|load_module|lpcfg_\w+|rlimit_max|WARNING"
+    r"|ERROR|Can't find include file)\b.*",
 }
 
 User = t.Mapping[str, t.Any]

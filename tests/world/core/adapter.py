@@ -55,6 +55,17 @@ def interfaces(names: list[str], default: str) -> list[str]:
         return [row.label for row in machine.network(tree, None, after, lambda _name: "")]
 
 
+def interfaces6(names: list[str], default: str) -> list[str]:
+    """Return the same on a machine without a route of IPv4."""
+    zero = "0" * 32
+    routes = f"{zero} 00 {zero} 00 fe80{'0' * 27}1 00000400 00000001 00000000 00450003 {default}\n"
+    routes += f"{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo\n"
+    with tempfile.TemporaryDirectory() as root:
+        tree = _tree(root, {"/proc/net/route": "Iface Destination Gateway\n", "/proc/net/ipv6_route": routes})
+        after = machine.Counters(0.0, links=dict.fromkeys(names, (0.0, 0.0)))
+        return [row.label for row in machine.network(tree, None, after, lambda _name: "")]
+
+
 def disks(mountinfo: str) -> list[str]:
     """Return the file systems that the display has."""
     usage = os.statvfs_result((4096, 4096, 100, 50, 50, 10, 5, 5, 0, 255))

@@ -9,7 +9,13 @@ from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import facts, findings, ssh_ports, table
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import (
+    facts,
+    findings,
+    ssh_ports,
+    table,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import others as of_others
 
 # DEVTYPE in uevent of the kinds that have one.
 DEVTYPES = ("bond", "bridge", "vlan", "vxlan", "wlan", "wireguard", "dsa")
@@ -71,6 +77,11 @@ def others(
     found = _facts(table.Request(allow=[{"port": 6006, "networks": ["192.0.2.0/24"]}]), ruleset, [], files, active)
     (row,) = [row for row in findings.findings(found) if row["id"] == "firewall.others"]
     return {"status": row["status"], "names": [name for name in names if name in row["evidence"]]}
+
+
+def old_iptables(listing: str) -> bool:
+    """Return whether the older iptables drops all that no rule accepts."""
+    return of_others.old_iptables_drop(listing)
 
 
 def outside(links: list[dict[str, Any]], bridges: list[str] = ["docker0", "br-*"]) -> list[str]:  # noqa: B006 - never changed

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._samba import config, users
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
+    checks,
+    config,
+    users,
+)
+
+from tests.unit.plugins.module_utils._samba.test_config import REQUEST, SHARE
 
 
 def ignored(output: str) -> list[str]:
@@ -27,3 +34,15 @@ def given_up(
 ) -> list[str]:
     """Return the shares of an existing smb.conf, and of the desktop, that are gone once the role's own is in place."""
     return config.given_up(text, wanted, packaged, usershares)
+
+
+def refused_shares(names: list[str]) -> list[str]:
+    """Return the names of shares that the role refuses."""
+    share = {**SHARE, "path": "/data/sets", "valid_users": ["@people"]}
+    problems = {name: list(checks._share_problems(REQUEST, {**share, "name": name})) for name in names}
+    return [name for name in names if problems[name]]
+
+
+def unknown_lines(output: str) -> list[str]:
+    """Return the lines of pdbedit of which the role warns that it does not know them."""
+    return lines.match_lines(output, users._FORMS).unmatched

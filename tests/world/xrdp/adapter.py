@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import facts as of_hosts
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import ini, plan, sessions
 
 from tests.unit.support.xrdp import REQUEST
@@ -34,3 +35,8 @@ def sesman_ini(text: str, options: list[str]) -> dict[str, list[str]]:
     """Return the values of some options of the file that the role writes, by section and name."""
     read = ini.sections(plan.sesman_ini(PARAMS, plan.Facts(packaged={plan.SESMAN_INI: text}), DECISION))
     return {option: read.get(option.split(".")[0], {}).get(option.split(".")[1], []) for option in options}
+
+
+def logins(shown: str) -> list[str]:
+    """Return the users with a session of logind, from `loginctl show-session`."""
+    return [row["Name"] for row in of_hosts.parse_logins(shown)]
