@@ -1,16 +1,19 @@
-"""Write the pages of docs/ that are made from code: `python -m harness pages`. A test holds them to it.
+"""Write the files that are made from others: `python -m harness pages`. A test holds them to it.
 
-* `variables.md`: every public variable, from the argument specs of the roles;
-* `world.md`: between its markers, how many cases of tests/world were right at the first try;
-* `architecture.md`: between its markers, the packages and their imports;
-* `progress.svg`: the table of a run, drawn from the code of the callback.
+* `roles/<role>/defaults/main.yml`: values and comments, from the argument spec of the role;
+* `docs/variables.md`: every public variable, from the argument specs of the roles;
+* `docs/world.md`: between its markers, how many cases of tests/world were right at the first try;
+* `docs/architecture.md`: between its markers, the packages and their imports;
+* `docs/progress.svg`: the table of a run, drawn from the code of the callback.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +30,27 @@ VARIABLES_HEAD = """\
 Every public variable of every role. Made by `python -m harness pages` from `roles/<role>/meta/argument_specs.yml`; change these files,
 not this page. `ansible-doc -t role rigwright.workstation.<role>` shows one role with all details.
 """
+DEFAULTS_HEAD = (
+    "---\n# Made from meta/argument_specs.yml by `harness pages` (CONTRIBUTING.md): change that file, not this one.\n"
+)
+COMMENT_WIDTH = 150
+# An option at its depth in the file, and the line of its default. A template as the default of a list or dictionary is a comment
+# there: antsibull-docs takes only a list or a dictionary, and neither it nor ansible-lint accepts a key of our own.
+_OPTION = re.compile(r"^ {6}(\w+):$")
+_VALUE = re.compile(r"^ {8}(?:# )?default: (.+)$")
 
 
-def _text(value: object) -> str:
+def _paragraphs(description: object) -> list[str]:
+    """Return the parts of a description, each in one line, without the markup of Ansible."""
+    parts = description if isinstance(description, list) else [description or ""]
+    lines = (" ".join(str(part).split()) for part in parts)
+    lines = (re.sub(r"\b[CVO]\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", line) for line in lines)
+    return [re.sub(r"\b[MPRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", line) for line in lines]
+
+
+def _text(description: object) -> str:
     """Return a description as one line of a Markdown table."""
-    parts = [value] if isinstance(value, str) else list(value or []) if isinstance(value, list) else []
-    line = " ".join(" ".join(str(part).split()) for part in parts)
-    line = re.sub(r"\b[CVO]\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", line)
-    line = re.sub(r"\b[MPRLU]\(([^(),]*)(?:,[^()]*)?\)", r"\1", line)
-    return line.replace("|", "\\|")
+    return " ".join(_paragraphs(description)).replace("|", "\\|")
 
 
 def _default(option: Mapping[str, Any]) -> str:
@@ -79,6 +94,35 @@ def variables(root: Path = ROOT) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def defaults(role: str, root: Path = ROOT) -> str:
+    """Return defaults/main.yml of a role: the values as its argument spec has them, below their descriptions."""
+    text = (root / f"roles/{role}/meta/argument_specs.yml").read_text()
+    options: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+    values: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if match := _OPTION.match(line):
+            name = match[1]
+        elif (match := _VALUE.match(line)) and name in options:
+            values[name] = match[1]
+    blocks = [DEFAULTS_HEAD]
+    for name, option in options.items():
+        if option.get("required"):
+            continue
+        if name not in values or ("default" in option and yaml.safe_load(values[name]) != option["default"]):
+            raise Refusal(
+                f"roles/{role}/meta/argument_specs.yml: {name} needs a default in one line, or required: true"
+            )
+        comments = [
+            textwrap.fill(part, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+            for part in _paragraphs(option.get("description"))
+        ]
+        # A variable that begins with another word than its role is meant to (role_contract.NAMED_OTHERWISE).
+        noqa = "" if name.startswith(f"{role}_") else " # noqa: var-naming[no-role-prefix]"
+        blocks.append("\n".join([*comments, f"{name}: {values[name]}{noqa}\n"]))
+    return "\n".join(blocks)
+
+
 def architecture_page(root: Path = ROOT) -> str:
     """Return docs/architecture.md with the picture of today."""
     before, after = _between((root / "docs/architecture.md").read_text(), "docs/architecture.md")
@@ -112,11 +156,16 @@ def _between(text: str, name: str) -> tuple[str, str]:
     return before, after
 
 
-PAGES = {
-    "world.md": world_page,
-    "variables.md": variables,
-    "architecture.md": architecture_page,
-    "progress.svg": pictures.progress_picture,
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/world.md": world_page,
+    "docs/variables.md": variables,
+    "docs/architecture.md": architecture_page,
+    "docs/progress.svg": pictures.progress_picture,
+    **{
+        f"roles/{role}/defaults/main.yml": functools.partial(defaults, role)
+        for role in sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
+        if role != "common"
+    },
 }
 
 
@@ -126,6 +175,8 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def main(_args: argparse.Namespace) -> int:
     for name, make in PAGES.items():
-        (ROOT / "docs" / name).write_text(make())
-        print(f"docs/{name}")
+        path = ROOT / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(make())
+        print(name)
     return 0

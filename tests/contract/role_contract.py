@@ -76,10 +76,6 @@ class Role:
         return yaml.safe_load(file.read_text()) if file.exists() else None
 
     @cached_property
-    def defaults(self) -> dict[str, Any]:
-        return self.load("defaults/main.yml") or {}
-
-    @cached_property
     def options(self) -> dict[str, dict[str, Any]]:
         specs = self.load("meta/argument_specs.yml") or {}
         return specs.get("argument_specs", {}).get("main", {}).get("options", {})
@@ -151,16 +147,12 @@ class Role:
         """Put the role's plain variables into *text*."""
 
         def value(match: re.Match[str]) -> str:
-            definitions = {**self.defaults, **self.internals}.get(match[1])
-            return definitions if isinstance(definitions, str) else match[0]
+            defaults = {name: option.get("default") for name, option in self.options.items()}
+            definition = {**defaults, **self.internals}.get(match[1])
+            return definition if isinstance(definition, str) else match[0]
 
         resolved = re.sub(r"\{\{ (\w+) \}\}", value, text)
         return resolved if resolved == text else self.resolve(resolved)
-
-
-def is_computed(default: Any) -> bool:
-    """Return True if a default is a template as a whole, not a list with one in it."""
-    return isinstance(default, str) and "{{" in default
 
 
 def mentions(value: Any, names: set[str] | frozenset[str]) -> bool:
@@ -193,32 +185,27 @@ def handlers(role: Role) -> Iterator[str]:
 
 
 def variables(role: Role) -> Iterator[str]:
-    """Report differences between defaults and argument spec, and names that do not begin with the role's."""
-    if (f"{role.name}_state" in role.defaults) is role.only_proves:
+    """Report options without what a reader needs, and names that do not begin with the role's."""
+    if (f"{role.name}_state" in role.options) is role.only_proves:
         yield f"{role.name}_state is {'there, and the role only proves' if role.only_proves else 'missing'}"
     if not role.only_proves and (role.options.get(f"{role.name}_state") or {}).get("choices") != ["present", "absent"]:
         yield f"{role.name}_state must have the choices present and absent"
-    for name in sorted({*role.defaults, *role.options}):
+    for name, option in role.options.items():
         if not name.startswith(f"{role.name}_") and name not in NAMED_OTHERWISE.get(role.name, ()):
             yield f"{name} does not begin with {role.name}_"
-        option = role.options.get(name)
-        if option is None:
-            yield f"{name} has a default but is not in meta/argument_specs.yml"
-            continue
         if not option.get("type") or not option.get("description"):
             yield f"{name} has no type or no description"
         if option.get("type") == "list" and "elements" not in option:
             yield f"{name} is a list of unsaid elements"
-        if name in role.defaults and option.get("required"):
-            yield f"{name} is required and has a default"
-        elif is_computed(role.defaults.get(name)) and option.get("type") in ("dict", "list"):
+        if (
+            "default" not in option
+            and not option.get("required")
+            and "Default is" not in str(option.get("description"))
+        ):
+            yield f"{name} has no default: write it, or `# default:` with a template, and say `Default is` in its description"
+        if option.get("type") in ("dict", "list") and isinstance(option.get("default"), str):
             # antsibull-docs takes no template as the default of a dict or list.
-            if "default" in option or "Default is" not in str(option.get("description")):
-                yield f"{name} is a template: have no default in meta/argument_specs.yml, and say `Default is` in its description"
-        elif name in role.defaults and role.defaults[name] != option.get("default"):
-            yield f"{name} has another default in meta/argument_specs.yml"
-        elif name not in role.defaults and not option.get("required"):
-            yield f"{name} is in meta/argument_specs.yml but has no default and is not required"
+            yield f"{name} has a template as its default: write it as a comment, `# default:`"
     for name in sorted(role.internals):
         if not name.startswith(f"__{role.name}_"):
             yield f"{name} in vars/ does not begin with __{role.name}_"
@@ -228,15 +215,6 @@ def variables(role: Role) -> Iterator[str]:
                 shared = name in ("cacheable", PREPARE["register"])
                 if name and not shared and not name.startswith(f"__{role.name}_"):
                     yield f"{name} in tasks/{file} does not begin with __{role.name}_"
-
-
-def comments(role: Role) -> Iterator[str]:
-    """Report defaults without a comment above them."""
-    file = role.path / "defaults/main.yml"
-    lines = file.read_text().splitlines() if file.exists() else []
-    for before, line in zip(["", *lines], lines, strict=False):
-        if (name := re.match(r"(\w+):", line)) and not before.startswith("# "):
-            yield f"{name[1]} has no comment above it"
 
 
 def secrets(role: Role) -> Iterator[str]:
@@ -434,7 +412,6 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     files,
     handlers,
     variables,
-    comments,
     secrets,
     templates,
     platforms,

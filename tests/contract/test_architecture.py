@@ -151,7 +151,7 @@ def test_documentation_is_not_counted() -> None:
 
 @pytest.mark.parametrize("name", pages.PAGES)
 def test_page_is_as_the_code_makes_it(name: str) -> None:
-    assert (CHECKOUT / "docs" / name).read_text() == pages.PAGES[name](), "run `python -m harness pages`"
+    assert (CHECKOUT / name).read_text() == pages.PAGES[name](), "run `python -m harness pages`"
 
 
 def test_a_module_carries_no_more_than_it_needs() -> None:

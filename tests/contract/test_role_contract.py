@@ -8,16 +8,6 @@ import pytest
 from tests.contract import role_contract
 from tests.contract.role_contract import CHECKS, Role
 
-DEFAULTS = """\
----
-# Whether the service runs.
-web_state: present
-# What clients show.
-web_token: ""
-# Releases in addition to the pinned ones.
-web_releases: "{{ workstation_releases | default({}) }}"
-"""
-
 SPECS = """\
 ---
 argument_specs:
@@ -118,7 +108,7 @@ __common_platforms:
 GOOD = {
     "roles/common/vars/main/platforms.yml": PLATFORMS,
     "roles/web/README.md": "# web\n",
-    "roles/web/defaults/main.yml": DEFAULTS,
+    "roles/web/defaults/main.yml": "---\nweb_state: present\n",
     "roles/web/meta/argument_specs.yml": SPECS,
     "roles/web/meta/main.yml": "---\ngalaxy_info: {platforms: [{name: Debian, versions: [bookworm, trixie]}]}\n",
     "roles/web/tasks/main.yml": MAIN,
@@ -168,8 +158,7 @@ def test_good_role_passes(role):
             "handlers",
             "handlers/main.yml uses ansible.builtin.systemd_service: rigwright.workstation.systemd_units knows what has to restart",
         ),
-        ("defaults/main.yml", "web_state: present", "web_state: absent", "variables", "web_state has another default"),
-        ("defaults/main.yml", "web_token", "token", "variables", "token does not begin with web_"),
+        ("meta/argument_specs.yml", "web_token", "token", "variables", "token does not begin with web_"),
         (
             "meta/argument_specs.yml",
             "type: str, description: What",
@@ -177,18 +166,18 @@ def test_good_role_passes(role):
             "variables",
             "web_token has no type",
         ),
-        ("meta/argument_specs.yml", "Default is", "As", "variables", "web_releases is a template: have no default"),
+        ("meta/argument_specs.yml", "Default is", "As", "variables", "web_releases has no default: write it"),
         (
             "meta/argument_specs.yml",
             "type: dict,",
             'type: dict, default: "{{ x }}",',
             "variables",
-            "web_releases is a template",
+            "web_releases has a template as its default",
         ),
+        ("meta/argument_specs.yml", ", default: present", "", "variables", "web_state has no default"),
         ("meta/argument_specs.yml", "[present, absent]", "[present]", "variables", "web_state must have the choices"),
         ("vars/main.yml", "__web_unit:", "unit:", "variables", "unit in vars/ does not begin with __web_"),
         ("tasks/main.yml", "ping:", "ping:\n  register: pong", "variables", "pong in tasks/main.yml does not begin"),
-        ("defaults/main.yml", "# What clients show.\n", "", "comments", "web_token has no comment above it"),
         ("meta/argument_specs.yml", "no_log: true, ", "", "secrets", "web_token sounds secret"),
         ("vars/main.yml", "web.conf, secret: true", "web.conf", "secrets", "/etc/web/web.conf holds a secret"),
         (
