@@ -31,7 +31,7 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from harness.bench import fit_cases, fit_models
+from harness.bench import fit_cases, fit_models, results
 
 # A configuration that hangs must not take the time of the others.
 CASE_LIMIT_S = 120
@@ -388,9 +388,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     def save() -> None:
         result["seconds"] = round(time.monotonic() - begun, 1)
-        partial = chosen.out / "fit.json.new"
-        partial.write_text(json.dumps(result, indent=1) + "\n")
-        partial.replace(chosen.out / "fit.json")
+        results.write(chosen.out / "fit.json", result)
 
     if not chosen.without_rates:
         result["rates"] = run_child(rates, {}, options, CASE_LIMIT_S)

@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT / "collections"))
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare, workers  # noqa: E402
 
 from harness import adhoc  # noqa: E402
+from harness.bench import results  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -82,7 +83,7 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     out = os.environ.get("RIGWRIGHT_ACCEPT_OUT")
     if out:
-        Path(out).write_text(json.dumps(result, indent=1) + "\n")
+        results.write(Path(out), result)
     return result
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from harness.bench import results
 from harness.bench.gpu_sharing import cuda, drive, faults, figures
 
 Record = dict[str, Any]
@@ -74,9 +75,7 @@ class Report:
     def write(self) -> None:
         """Replace the file."""
         self.found["meta"]["seconds"] = round(time.monotonic() - self.begun, 1)
-        staged = self.path.with_name(self.path.name + ".new")
-        staged.write_text(json.dumps(self.found, indent=1) + "\n")
-        staged.replace(self.path)
+        results.write(self.path, self.found)
 
     def add(self, kind: str, record: Record) -> None:
         """Add a result, and print it."""

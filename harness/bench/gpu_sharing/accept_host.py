@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import adhoc
+from harness.bench import results
 
 Facts = dict[str, Any]
 
@@ -83,7 +84,7 @@ def main(arguments: list[str]) -> int:
         print(runs[-1]["seconds"], runs[-1]["verdict"], runs[-1]["problems"], flush=True)
         passed = sum(run["verdict"] == "passed" for run in runs)
         found = {"arguments": wanted.arguments, "passed": passed, "of": len(runs), "spread": spread(runs), "runs": runs}
-        wanted.out.write_text(json.dumps(found, indent=1) + "\n")
+        results.write(wanted.out, found)
     return 0
 
 

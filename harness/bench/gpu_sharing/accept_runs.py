@@ -24,6 +24,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card  # noqa: E402
 
+from harness.bench import results  # noqa: E402
+
 Facts = dict[str, Any]
 # Windows of each repeat: one long window is closer to the ten seconds of a real run than three short ones.
 WINDOWS = 1
@@ -153,7 +155,7 @@ def main(arguments: list[str]) -> int:
     wanted = parser.parse_args(arguments)
     with Nvml() as nvml:
         found = measure(nvml, nvml.find(wanted.gpu), wanted)
-    wanted.out.write_text(json.dumps(found, indent=1) + "\n")
+    results.write(wanted.out, found)
     print(
         json.dumps(
             {key: found.get(key) for key in ("failure", "seconds", "distribution", "verdicts", "notes")}, indent=1

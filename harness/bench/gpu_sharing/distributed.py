@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.bench import results
 from harness.bench.gpu_sharing import loads
 
 WARM_UP_STEPS = 8
@@ -119,7 +119,7 @@ def main() -> None:
     sums = all_reduces(torch) if options.sizes else []
     if rank == 0:
         facts = {"nccl_p2p_disable": os.environ.get("NCCL_P2P_DISABLE", "0"), "torch": torch.__version__}
-        options.out.write_text(json.dumps({**facts, "loads": found, "all_reduce": sums}, indent=1) + "\n")
+        results.write(options.out, {**facts, "loads": found, "all_reduce": sums})
         print(options.out.read_text())
     torch.distributed.destroy_process_group()
 

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harness.bench import results
 from harness.bench.gpu_sharing import cuda, loads, mps
 from harness.bench.gpu_sharing.process import Lost, Process, end
 
@@ -160,7 +161,7 @@ def measure(wanted: argparse.Namespace) -> int:
                     row.get("failed", ""),
                     flush=True,
                 )
-                wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
+                results.write(wanted.out, rows)
             end(running)
             running = []
     finally:
