@@ -85,7 +85,7 @@ def variables(root: Path = ROOT) -> str:
     for path in sorted(root.glob("roles/*/meta/argument_specs.yml")):
         specs = yaml.safe_load(path.read_text())["argument_specs"]
         # The variables of all roles are those of the role `common`, which is never called as a whole.
-        main = specs.get("main") or specs.get("look_at_host", {})
+        main = specs.get("main") or specs.get("prepare", {})
         if main.get("options"):
             role = path.parents[1].name
             title = "All roles" if role == "common" else f"[{role}]({role}.md)"

@@ -115,12 +115,12 @@ def prepare(machine: Machine) -> None:
             HOME: Entry(None, mode=0o755),
             f"{HOME}/program.py": Entry(PROGRAM.encode()),
             "/usr/local/sbin/udevadm": Entry(UDEVADM.encode(), mode=0o755),
-            "/etc/systemd/system/imitated-disks.service": Entry(UNIT.encode()),
+            "/etc/systemd/system/fake-disks.service": Entry(UNIT.encode()),
         }
     )
     for serial, size in DISKS.items():
         machine.must(f"truncate --size {size} {HOME}/{serial}.img")
-    machine.must("systemctl daemon-reload && systemctl enable --now imitated-disks.service")
+    machine.must("systemctl daemon-reload && systemctl enable --now fake-disks.service")
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ class ActionModule(ActionBase):
 
         :raises Invalid: one does not fit its declaration.
         """
-        options = options_of(str(SHARED), "look_at_host")
+        options = options_of(str(SHARED), "prepare")
         request_of("common", options, values_of(options, variables, self._templar))
 
     @staticmethod

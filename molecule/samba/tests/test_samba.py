@@ -414,7 +414,7 @@ def test_all_problems_are_reported_at_once(
     assert result.rc != 0
     for expected in (
         "samba_min_protocol: is NT1",
-        "lets root in",
+        "names root, whom Samba would let write",
         "no password for carol",
         "line break",
         "shares / where the system itself lies",

@@ -58,7 +58,7 @@ class ConfigFiles:
     def run(self) -> dict[str, t.Any]:
         if self.module.check_mode:
             steps = self._plan().steps
-            self._rehearse(steps)
+            self._validate_ahead(steps)
             return self._result(steps)
         try:
             with self.store.locked():
@@ -156,7 +156,7 @@ class ConfigFiles:
     def _use_old(self) -> None:
         """Let services use the files of before again, which are back in place."""
 
-    def _rehearse(self, steps: t.Sequence[Step]) -> None:
+    def _validate_ahead(self, steps: t.Sequence[Step]) -> None:
         """Validate in check mode, in a private directory and with installed programs: a fresh host does not have them yet."""
         for step in steps:
             if step.validate and shutil.which(shlex.split(step.validate)[0]):

@@ -182,14 +182,14 @@ def _network_problems(params: Params) -> t.Iterator[Problem]:
         if network.prefixlen == 0:
             yield problem(
                 "samba_networks",
-                f"has {text}, which is everybody on the internet",
-                "name the networks of your clients; from elsewhere come through the frp tunnel or a VPN",
+                f"has {text}, which is the whole internet",
+                "name the networks of your clients; from elsewhere, connect through the frp tunnel or a VPN",
             )
 
     if params["discovery"] == "wsdd" and not params["networks"]:
         yield problem(
             "samba_discovery",
-            "is wsdd, and samba_networks names nobody who could come",
+            "is wsdd, but samba_networks is empty: only this host can connect to Samba",
             "name the networks of your clients in samba_networks, or leave samba_discovery at auto",
         )
 
@@ -227,7 +227,7 @@ def _share_problems(params: Params, share: Params) -> t.Iterator[Problem]:
         yield problem(
             variable,
             "is open to guests",
-            "leave `guest_ok` out, and give every person a user in samba_users: what nobody logged in for, nobody can trace",
+            "leave `guest_ok` out, and give every person a user in samba_users: the log then names who changed a file",
         )
     if not PATH.fullmatch(share["path"]) or share["path"].endswith(" "):
         yield problem(
@@ -297,17 +297,17 @@ def _member_problems(params: Params, share: Params, variable: str) -> t.Iterator
     if unknown:
         yield problem(
             variable,
-            f"lets in {', '.join(unknown)}, who is not in samba_users",
+            f"names {', '.join(unknown)}, missing in samba_users",
             "add them there with a password, or take them off the share",
         )
     if not here and not share["valid_users"]:
-        yield problem(variable, "has nobody who could use it", "list users in samba_users")
+        yield problem(variable, "has no users, so nobody can connect to it", "list users in samba_users")
     plain = not any(name.startswith("@") for name in named)
     shut_out = sorted(set(share["write_list"]) - set(share["valid_users"]))
     if share["valid_users"] and plain and shut_out:
         yield problem(
             variable,
-            f"lets {', '.join(shut_out)} write, and not in",
+            f"has {', '.join(shut_out)} in `write_list` but not in `valid_users`, so they cannot connect",
             "list them in `valid_users` as well, or take them off",
         )
 
@@ -340,8 +340,8 @@ def problems_on_host(params: Params, facts: Facts) -> t.Iterator[Problem]:
     for output in facts.open_settings:
         yield problem(
             "samba_global_options or samba_shares",
-            f"comes to `{output}`, which lets somebody in unnamed, or out of a share",
-            "take the option off that leads to it",
+            f"sets `{output}`: clients could connect without a name or as root, or leave the share",
+            "remove the option that sets it",
         )
     if facts.refused:
         yield problem(

@@ -341,8 +341,8 @@ _NEVER = {
 }
 
 
-def open_doors(effective: t.Mapping[str, Section], is_root: t.Callable[[str], bool]) -> list[str]:
-    """Return settings that let a client in without a name or as root, or out of a share."""
+def open_settings(effective: t.Mapping[str, Section], is_root: t.Callable[[str], bool]) -> list[str]:
+    """Return settings by which clients connect without a name or as root, or leave the share."""
     return [
         f"[{name}] {key} = {section[key]}"
         for name, section in effective.items()

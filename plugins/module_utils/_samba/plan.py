@@ -177,7 +177,7 @@ class Planner:
         lines = [line for line in err.splitlines() if line and not line.startswith(("Load smb", "Loaded services"))]
         return {
             "unknown": config.unknown_parameters(err),
-            "open_settings": config.open_doors(config.read_sections(out), lambda name: accounts.uid_of(name) == 0),
+            "open_settings": config.open_settings(config.read_sections(out), lambda name: accounts.uid_of(name) == 0),
             "refused": "; ".join(lines[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
         }
 

@@ -168,7 +168,9 @@ def _user_problems(user: User, uids: t.Mapping[str, int]) -> t.Iterator[Problem]
     name, password, given = str(user["name"]), user.get("password"), user.get("nt_hash")
     if uids.get(name) == 0:
         yield problem(
-            "samba_users", f"lets {name} in, who may write everywhere", "take a user without the rights of root"
+            "samba_users",
+            f"names {name}, whom Samba would let write every file as root",
+            "name a user without the rights of root",
         )
     elif name not in uids:
         yield problem(

@@ -81,7 +81,7 @@ def site(run_plays, tmp_path):
     """Run the site on two gateways and a client of the first; one of the first's roles fails."""
     collection = make_collection(tmp_path, [*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES])
     files = {
-        "common/tasks/look_at_host.yml": LOOK,
+        "common/tasks/prepare.yml": LOOK,
         "common/vars/main/identity.yml": None,
         "mirrors/tasks/main.yml": FAIL.format("mirrors"),
         "ssh/tasks/main.yml": PLANNED,

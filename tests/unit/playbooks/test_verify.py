@@ -19,7 +19,7 @@ VARIABLES = {
 @pytest.fixture
 def roles(tmp_path):
     """Make a collection with the roles `web` and `door`, whose findings have the status web_is and door_is."""
-    write(make_collection(tmp_path, ["web", "door"]) / "roles/common/tasks/look_at_host.yml", "[]")
+    write(make_collection(tmp_path, ["web", "door"]) / "roles/common/tasks/prepare.yml", "[]")
 
 
 def verified(run):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 LOOK = [
-    {"ansible.builtin.include_role": {"name": "rigwright.workstation.common", "tasks_from": "look_at_host"}},
+    {"ansible.builtin.include_role": {"name": "rigwright.workstation.common", "tasks_from": "prepare"}},
 ]
 ROLE = [{"ansible.builtin.include_role": {"name": "rigwright.workstation.ssh"}}]
 MISSPELLED = {"ssh_pasword": True, "samba_shraes": [1], "workstation_gpus": False, "note": "a"}

@@ -64,9 +64,9 @@ def test_valid_request_has_no_problems() -> None:
         ({"allowed_roots": ["/etc/samba"]}, "samba_allowed_roots: allows /etc/samba"),
         ({"networks": ["192.168.1.5/24"]}, "samba_networks: has '192.168.1.5/24'"),
         ({"networks": ["lan"]}, "samba_networks: has 'lan'"),
-        ({"networks": ["0.0.0.0/0"]}, "everybody on the internet"),
-        ({"networks": ["::/0"]}, "everybody on the internet"),
-        ({"discovery": "wsdd"}, "samba_discovery: is wsdd, and samba_networks names nobody"),
+        ({"networks": ["0.0.0.0/0"]}, "the whole internet"),
+        ({"networks": ["::/0"]}, "the whole internet"),
+        ({"discovery": "wsdd"}, "samba_discovery: is wsdd, but samba_networks is empty"),
         ({"global_options": {"Map To  Guest": "bad user"}}, "sets `Map To  Guest`, which the role writes itself"),
         ({"global_options": {"min protocol": "NT1"}}, "sets `min protocol`"),
         ({"global_options": {"guest ok": True}}, "sets `guest ok`"),
@@ -107,8 +107,8 @@ def test_an_insecure_server_is_refused(more: dict[str, Any], expected: str) -> N
         ({"time_machine": True, "read_only": False, "max_size": "lots"}, "max_size is lots"),
         ({"time_machine": True, "max_size": "1T"}, "nobody may write"),
         ({"max_size": "1T"}, "which only Time Machine knows"),
-        ({"valid_users": ["bob"]}, "lets in bob, who is not in samba_users"),
-        ({"valid_users": ["alicce"]}, "lets in alicce"),
+        ({"valid_users": ["bob"]}, "names bob, missing in samba_users"),
+        ({"valid_users": ["alicce"]}, "names alicce, missing"),
         ({"valid_users": ["a b"]}, "names 'a b'"),
         ({"options": {"public": True}}, "sets `public`"),
         ({"options": {"wide links": True}}, "sets `wide links`"),
@@ -134,7 +134,7 @@ def test_different_rights_for_one_directory_are_refused() -> None:
 def test_writer_who_cannot_enter_is_refused() -> None:
     users = [{"name": "alice", "password": "x"}, {"name": "carol", "password": "y"}]
     assert (
-        "lets carol write, and not in"
+        "has carol in `write_list` but not in `valid_users`"
         in problems_of_request(users=users, shares=[{**DATA, "write_list": ["carol"]}])[0]
     )
 
@@ -176,7 +176,7 @@ def test_directory_may_be_missing_only_with_its_disk() -> None:
     ("facts", "expected"),
     [
         ({"unknown": ["gost ok"]}, "would ignore: gost ok"),
-        ({"open_settings": ["[data] guest ok = Yes"]}, "comes to `[data] guest ok = Yes`"),
+        ({"open_settings": ["[data] guest ok = Yes"]}, "sets `[data] guest ok = Yes`"),
         ({"refused": "ERROR: invalid value"}, "is refused by testparm: ERROR"),
     ],
 )

@@ -149,8 +149,8 @@ def test_notes_of_testparm_are_reported() -> None:
     ],
 )
 def test_open_access_is_found_in_every_spelling(text: str) -> None:
-    assert len(config.open_doors(config.read_sections(text), is_root)) == 1
-    assert config.open_doors(config.read_sections("[a]\n\tguest ok = No\n\tpath = /x\n"), is_root) == []
+    assert len(config.open_settings(config.read_sections(text), is_root)) == 1
+    assert config.open_settings(config.read_sections("[a]\n\tguest ok = No\n\tpath = /x\n"), is_root) == []
 
 
 @pytest.mark.parametrize("name", ["Guest OK", "guestok", "PUBLIC", "guest  ok"])
@@ -166,7 +166,7 @@ def test_server_parameter_in_a_share_is_reported() -> None:
 
 @pytest.mark.parametrize("name", ["root", '"root"', "ROOT", "Root", "toor", "TOOR"])
 def test_share_whose_user_has_number_0_is_open_access(name: str) -> None:
-    assert config.open_doors({"data": {"force user": name}, "home": {"force user": "alice"}}, is_root) == [
+    assert config.open_settings({"data": {"force user": name}, "home": {"force user": "alice"}}, is_root) == [
         f"[data] force user = {name}"
     ]
 

@@ -199,7 +199,7 @@ def test_interrupted_run_leaves_new_users_on_record(users: Run, samba: Samba) ->
 @pytest.mark.parametrize(
     ("listed", "message"),
     [
-        ({"name": "root", "password": "x"}, "lets root in"),
+        ({"name": "root", "password": "x"}, "names root, whom Samba would let write"),
         ({"name": "alice"}, "has no password for alice"),
         ({"name": "alice", "password": "x\n"}, "line break"),
         ({"name": "eve", "password": "x"}, "no user of this host"),

@@ -93,7 +93,7 @@ def test_capitals_make_no_other_user() -> None:
 @pytest.mark.parametrize(
     ("user", "expected"),
     [
-        ({"name": "root", "password": "x"}, "lets root in"),
+        ({"name": "root", "password": "x"}, "names root, whom Samba would let write"),
         ({"name": "alice"}, "no password for alice"),
         ({"name": "alice", "password": ""}, "no password for alice"),
         ({"name": "alice", "password": None, "nt_hash": None}, "no password for alice"),
