@@ -67,10 +67,10 @@ def hosts() -> dict[str, Machine]:
     return machines
 
 
-def site_command() -> list[str]:
-    """Return the command that provisions the demo, relative to the checkout."""
+def site_command(playbook: str = "site.yml") -> list[str]:
+    """Return the command that provisions the demo, relative to the checkout. Or that of another playbook."""
     inventory = lab.LABS.relative_to(ROOT) / "demo.yml"
-    return ["ansible-playbook", "site.yml", "-i", str(inventory), "-e", f"@{VARIABLES.relative_to(ROOT)}"]
+    return ["ansible-playbook", playbook, "-i", str(inventory), "-e", f"@{VARIABLES.relative_to(ROOT)}"]
 
 
 def provision(*, verbose: bool = False) -> None:
@@ -178,6 +178,8 @@ LOOK_AROUND = f"""
       ssh -F {(lab.STATE / "demo.ssh_config").relative_to(ROOT)} -t laptop sudo ssh -p {TUNNEL_PORT} owner@127.0.0.1
     Change {lab.LABS.relative_to(ROOT)}/demo.yml and run this again:
       {SANDBOX}.venv/bin/{" ".join(site_command())}
+    Remove all roles again:
+      {SANDBOX}.venv/bin/{" ".join(site_command("rigwright.workstation.uninstall"))}
     Open in a browser:
       {REPORT_PAGE.relative_to(ROOT)}     every finding, and where the time went
       {STATUS_PAGE.relative_to(ROOT)}     how the workstation is

@@ -20,7 +20,7 @@ import pytest
 
 from harness import demo
 from harness.bench import site as bench
-from harness.sandbox import browser, clients, lab
+from harness.sandbox import browser, clients, fingerprint, lab
 from harness.sandbox import lifecycle as sandbox
 from harness.sandbox.clients import Done, Entry, Machine
 from harness.sandbox.lab import ROOT
@@ -31,6 +31,9 @@ MODULE_RUNS = 1
 
 CLIENT = ROOT / "harness/sandbox/rdp_client.sh"
 OLDEST = ROOT / ".venv-core219" / "bin"
+UNINSTALL = "rigwright.workstation.uninstall"
+# Users' data, which the tests before have written.
+OF_USERS = re.compile(r": file /(home|root)\b")
 NEWEST = Path(sys.executable).parent
 
 
@@ -49,7 +52,9 @@ def machine() -> Iterator[Callable[[str], Machine]]:
     """Start fresh hosts of the demo, and remove them in the end."""
     demo.down(with_images=False)
     sandbox.up(dataclasses.replace(lab.read("demo"), keeps_bytecode=True))
-    yield demo.hosts().__getitem__
+    machines = demo.hosts()
+    fingerprint.remember("demo", list(machines.values()))
+    yield machines.__getitem__
     demo.down(with_images=False)
 
 
@@ -296,6 +301,18 @@ def test_a_unit_that_fails_leaves_the_old_one_running(site, machine, tmp_path):
     stopped = {"name": "rigwright-example.service", "state": "stopped"}
     assert configure(good, state="absent", units=[stopped]).rc == 0
     assert host.run(f"test -e {unit}").rc != 0
+
+
+def test_uninstall_restores_the_hosts(site, machine):
+    assert site(NEWEST, "--check", playbook=UNINSTALL).rc == 0
+    removed = site(NEWEST, playbook=UNINSTALL)
+    assert removed.rc == 0, removed.output
+    for name, before in fingerprint.remembered("demo").items():
+        after = fingerprint.without_packages(before, fingerprint.of(machine(name)))
+        changes = [line for line in fingerprint.difference(before, after) if not OF_USERS.search(line)]
+        assert (name, changes) == (name, [])
+    again = site(NEWEST, playbook=UNINSTALL)
+    assert (again.rc, set(again.changed().values())) == (0, {0}), again.output
 
 
 def test_the_example_inventory_needs_no_secret(machine, tmp_path):
