@@ -1,6 +1,7 @@
 """Write the files that are made from others: `python -m harness pages`. A test holds them to it.
 
 * `roles/<role>/defaults/main.yml`: values and comments, from the argument spec of the role;
+* what names every role: site.yml and tables of pages, between their markers, from the rows of roles (harness/rows.py);
 * `docs/variables.md`: every public variable, from the argument specs of the roles;
 * `docs/world.md`: between its markers, how many cases of tests/world were right at the first try;
 * `docs/architecture.md`: between its markers, the packages and their imports;
@@ -19,11 +20,10 @@ from typing import Any
 
 import yaml
 
-from harness import architecture, pictures
+from harness import architecture, pictures, rows
 from harness.sandbox.lab import ROOT, Refusal
 from tests.world import corpus
 
-BEGIN, END = "<!-- begin: made by `python -m harness pages` -->", "<!-- end -->"
 VARIABLES_HEAD = """\
 # Variables
 
@@ -123,21 +123,14 @@ def defaults(role: str, root: Path = ROOT) -> str:
     return "\n".join(blocks)
 
 
-def architecture_page(root: Path = ROOT) -> str:
-    """Return docs/architecture.md with the picture of today."""
-    before, after = _between((root / "docs/architecture.md").read_text(), "docs/architecture.md")
-    return f"{before}{BEGIN}\n{architecture.picture(root)}\n{END}{after}"
-
-
-def world_page(root: Path = ROOT) -> str:
-    """Return docs/world.md with the table of today."""
+def world() -> str:
+    """Return the table of docs/world.md."""
     found = [case for domain in corpus.domains() for case in corpus.cases(domain)]
     rows = ["| role | cases | right at the first try | of the review |", "|---|---|---|---|"]
     for role in sorted({case.role for case in found}):
         rows.append(_world_row(role, [case for case in found if case.role == role]))
     rows.append(_world_row("**all**", found))
-    before, rest = _between((root / "docs/world.md").read_text(), "docs/world.md")
-    return f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{rest}"
+    return "\n".join(rows)
 
 
 def _world_row(name: str, found: Sequence[corpus.Case]) -> str:
@@ -147,20 +140,37 @@ def _world_row(name: str, found: Sequence[corpus.Case]) -> str:
     return f"| {name} | {len(found)} | {rate} | {len(found) - len(own)} |"
 
 
-def _between(text: str, name: str) -> tuple[str, str]:
-    """Return what is before and after the made part of a page."""
-    before, begin, rest = text.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise Refusal(f"{name} lacks {BEGIN} or {END}: add both, where the made part belongs")
-    return before, after
+def filled(name: str, parts: Mapping[str, str], root: Path = ROOT) -> str:
+    """Return a file with these parts between the markers of each."""
+    text = (root / name).read_text()
+    for part, content in parts.items():
+        begin = f"begin {part}".rstrip()
+        marked = rf"^ *(?:#|<!--) {begin}: made [^\n]*\n(.*?)^ *(?:#|<!--) end\b"
+        match = re.search(marked, text, re.MULTILINE | re.DOTALL)
+        if match is None:
+            raise Refusal(f"{name} lacks `{begin}: made`, or the `end` after it: add both, where the made part belongs")
+        text = f"{text[: match.start(1)]}{content}\n{text[match.end(1) :]}"
+    return text
 
 
+def of_rows(name: str, make: Callable[[list[rows.Row]], str | dict[str, str]]) -> Callable[[], str]:
+    """Return what makes a file whose parts are made from the rows of roles."""
+
+    def page() -> str:
+        parts = make(rows.read())
+        return filled(name, parts if isinstance(parts, dict) else {"": parts})
+
+    return page
+
+
+# By path: what returns the whole text of the file.
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/world.md": world_page,
+    "docs/world.md": lambda: filled("docs/world.md", {"": world()}),
     "docs/variables.md": variables,
-    "docs/architecture.md": architecture_page,
+    "docs/architecture.md": lambda: filled("docs/architecture.md", {"": architecture.picture()}),
     "docs/progress.svg": pictures.progress_picture,
+    **{name: of_rows(name, make) for name, make in rows.PLACES.items()},
+    **{f"roles/{row.role}/meta/main.yml": functools.partial(rows.meta, row.role) for row in rows.read()},
     **{
         f"roles/{role}/defaults/main.yml": functools.partial(defaults, role)
         for role in sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))

@@ -22,7 +22,7 @@ from harness import playbook
 from harness.depot import lifecycle as depot
 from harness.sandbox import engine, fingerprint, lab
 from harness.sandbox.clients import Machine
-from tests.contract.role_contract import PROOFS
+from tests.contract.role_contract import Role
 from tests.slow import leave_out_slow
 
 LAB = lab.read("molecule")
@@ -256,7 +256,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Sort the tests by `place`, and leave out those of states where the role has none."""
     leave_out_slow(items)
     items.sort(key=place)
-    if os.environ.get("MOLECULE_SCENARIO_NAME") in PROOFS:
+    if Role(lab.ROOT / "roles" / os.environ.get("MOLECULE_SCENARIO_NAME", "")).only_proves:
         of_states = [item for item in items if item.get_closest_marker("of_states")]
         items[:] = [item for item in items if item not in of_states]
         config.hook.pytest_deselected(items=of_states)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness import rows
+
 CHECKOUT = Path(__file__).parents[2]
 ROLES = sorted(path.name for path in (CHECKOUT / "roles").iterdir() if (path / "tasks").is_dir())
 # They only read or measure, also on a rented container without systemd, which roles refuse; `report` connects to no host.
@@ -23,6 +25,12 @@ def test_playbook_that_only_measures_uses_no_role(name: str) -> None:
 def test_no_play_has_files_of_variables() -> None:
     """Ansible reads them again for each task and host: a third of the controller's work (docs/performance.md)."""
     assert [path.name for path in (CHECKOUT / "playbooks").glob("*.yml") if "vars_files:" in path.read_text()] == []
+
+
+@pytest.mark.parametrize("play", rows.PLAYS)
+def test_play_of_the_site_is_for_the_groups_that_rows_name(play: str) -> None:
+    before = (CHECKOUT / "playbooks/site.yml").read_text().partition(f"# begin {play}: ")[0]
+    assert re.findall(r"^  hosts: (.*)", before, re.MULTILINE)[-1] == (":".join(rows.PLAYS[play].groups) or "all")
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -98,19 +98,12 @@ REMOVE = """\
   rigwright.workstation.config_files: {name: web, state: absent}
 """
 
-PLATFORMS = """\
----
-__common_platforms:
-  - {distribution: Debian, version: "12", codename: bookworm, run: sandbox}
-  - {distribution: Debian, version: "13", codename: trixie, run: sandbox}
-"""
-
 GOOD = {
-    "roles/common/vars/main/platforms.yml": PLATFORMS,
     "roles/web/README.md": "# web\n",
     "roles/web/defaults/main.yml": "---\nweb_state: present\n",
     "roles/web/meta/argument_specs.yml": SPECS,
-    "roles/web/meta/main.yml": "---\ngalaxy_info: {platforms: [{name: Debian, versions: [bookworm, trixie]}]}\n",
+    "roles/web/meta/main.yml": "",
+    "roles/web/meta/rigwright.yml": "task: Configure web\n",
     "roles/web/tasks/main.yml": MAIN,
     "roles/web/tasks/configure.yml": CONFIGURE,
     "roles/web/tasks/remove.yml": REMOVE,
@@ -219,7 +212,6 @@ def test_good_role_passes(role):
             "templates",
             "templates/etc/web/other.conf.j2 is missing",
         ),
-        ("meta/main.yml", ", trixie", "", "platforms", "other platforms than roles/common/vars/main/platforms.yml"),
         ("tasks/main.yml", "name: Prepare", "name: Begin", "table_of_contents", "does not begin with Prepare"),
         ("tasks/main.yml", "tasks: configure", "tasks: other", "table_of_contents", "Configure does something else"),
         ("tasks/main.yml", 'web_state == "absent"', "true", "table_of_contents", "Remove is not tied to web_state"),
@@ -297,8 +289,8 @@ def test_missing_file_is_found(role, path, check):
     assert check in violations(role)
 
 
-def test_role_that_only_proves_has_no_states(role, monkeypatch):
-    monkeypatch.setattr(role_contract, "PROOFS", {role.name})
+def test_role_that_only_proves_has_no_states(role):
+    (role.path / "meta/rigwright.yml").write_text("play: workstations\n")
     assert violations(role) == {
         "files": [f"tasks/{name}.yml has no place in a role that only proves" for name in ("configure", "remove")],
         "variables": ["web_state is there, and the role only proves"],

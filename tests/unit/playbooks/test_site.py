@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from harness import rows
 from tests.unit.support.made_up_roles import make_collection, write
 
 CHECKOUT = Path(__file__).parents[3]
 REFUSED = "frp_client_server_host: is one, which has failed earlier in this run"
-GPU_ROLES = ("nvidia_driver", "cuda", "cudnn", "gpu_health", "nvidia_container_toolkit", "gpu_usage")
+ROWS = rows.read()
+GPU_ROLES = {row.role for row in ROWS if {"__site_gpu", "__site_gpu_containers"} & {*row.when}} - {"gpu_sharing"}
 # Roles that run where one of their variables is set, with such a variable.
 DECLARED: dict[str, dict[str, Any]] = {
     "storage": {"storage_directories": []},
@@ -26,7 +28,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "firewall": {"firewall_allow": []},
     "backup": {"backup_jobs": []},
 }
-EVERYWHERE = ("mirrors", "ssh", "frp_server", "frp_client", "docker", "conda", "smoke_test")
+EVERYWHERE = {row.role for row in ROWS if not row.when} | {"frp_client"}
 HOSTS = ("one", "two", "tower")
 GROUPS: dict[str, Any] = {"gateways": {"hosts": {"one": {}, "two": {}}}, "workstations": {"hosts": {"tower": {}}}}
 GPU = {"gpus": ["0000:01:00.0"]}
@@ -79,7 +81,7 @@ GUARD = """\
 @pytest.fixture
 def site(run_plays, tmp_path):
     """Run the site on two gateways and a client of the first; one of the first's roles fails."""
-    collection = make_collection(tmp_path, [*EVERYWHERE, "gpu_sharing", *DECLARED, *GPU_ROLES])
+    collection = make_collection(tmp_path, [row.role for row in ROWS])
     files = {
         "common/tasks/prepare.yml": LOOK,
         "common/vars/main/identity.yml": None,
@@ -95,10 +97,11 @@ def site(run_plays, tmp_path):
         "frp_client/vars/main.yml": None,
         "frp_client/tasks/main.yml": GUARD,
     }
-    for role in ("docker", "conda", "gpu_sharing", *DECLARED, *GPU_ROLES):
-        files[f"{role}/tasks/main.yml"] = (
+    for role in (row.role for row in ROWS):
+        files.setdefault(
+            f"{role}/tasks/main.yml",
             f"- ansible.builtin.debug: {{msg: '{role} for {{{{ inventory_hostname }}}}'}}\n"
-            f"- name: Break\n  ansible.builtin.fail:\n  when: broken | default('') == '{role}'\n"
+            f"- name: Break\n  ansible.builtin.fail:\n  when: broken | default('') == '{role}'\n",
         )
     for role in DECLARED:
         files[f"{role}/meta/argument_specs.yml"] = None
@@ -167,14 +170,14 @@ def test_each_host_gets_the_roles_that_its_variables_ask_for(site):
         return set(re.findall(rf'"(\w+) for {host}"', run.output))
 
     for host in CASES:
-        assert not named(f"gateway_{host}") & {*GPU_ROLES}, "gateways get no roles for GPUs"
-    gpu_roles = {name: named(name) & {*GPU_ROLES, "gpu_sharing"} for name in CASES}
+        assert not named(f"gateway_{host}") & GPU_ROLES, "gateways get no roles for GPUs"
+    gpu_roles = {name: named(name) & (GPU_ROLES | {"gpu_sharing"}) for name in CASES}
     for name in ("no_gpu", "gpu_unwanted", "shares", "desktops", "misspelled"):
         assert gpu_roles[name] == set()
     for name in ("gpu", "gpu_to_come"):
-        assert gpu_roles[name] == {*GPU_ROLES}
-    assert gpu_roles["gpu_shared"] == {*GPU_ROLES, "gpu_sharing"}
-    assert gpu_roles["gpu_without_docker"] == {*GPU_ROLES} - {"nvidia_container_toolkit"}
+        assert gpu_roles[name] == GPU_ROLES
+    assert gpu_roles["gpu_shared"] == GPU_ROLES | {"gpu_sharing"}
+    assert gpu_roles["gpu_without_docker"] == GPU_ROLES - {"nvidia_container_toolkit"}
 
     declared = {name: named(name) & {*DECLARED} for name in CASES}
     assert declared == {
@@ -187,7 +190,7 @@ def test_each_host_gets_the_roles_that_its_variables_ask_for(site):
     assert named("gateway_desktops") & {*DECLARED} == {"firewall", "backup"}
 
     # What is applied is proven, and nothing else.
-    on_workstations = {*EVERYWHERE} - {"frp_server"}
+    on_workstations = EVERYWHERE - {"frp_server"}
     for name in CASES:
         expected = on_workstations | gpu_roles[name] | declared[name]
         assert proven(run, name) == expected - ({"docker"} if name == "gpu_without_docker" else set())
