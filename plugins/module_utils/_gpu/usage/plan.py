@@ -14,6 +14,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage i
 
 ROLE = "gpu_usage"
 DOCKER_GROUP = "docker"
+# What only the plan and the tasks of the role need.
+NOT_OF_SAMPLER = {"state", "containers", "textfile_directory", "index_url", "python", "account", "planned"}
 
 Request = t.Mapping[str, t.Any]
 
@@ -21,6 +23,11 @@ Request = t.Mapping[str, t.Any]
 def environment_due(environment: str, requirements: str, present: bool) -> bool:
     """Return whether python_environment would change the Python of modules for this role."""
     return venv.is_due(environment, requirements, ROLE, present)
+
+
+def settings(request: Request) -> Request:
+    """Return the options that the sampler reads, see :func:`_gpu.usage.program.settings_of`."""
+    return {name: value for name, value in request.items() if name not in NOT_OF_SAMPLER}
 
 
 def plan(request: Request, environment: str) -> dict[str, t.Any]:
@@ -34,5 +41,6 @@ def plan(request: Request, environment: str) -> dict[str, t.Any]:
         "install": [name for name, is_due in missing.items() if is_due] if present else [],
         "remove": ["environment"] if due and not present else [],
         "containers": request["containers"] and docker,
+        "settings": settings(request),
         "findings": [],
     }

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import signal
@@ -43,23 +44,34 @@ def settings_of(text: str) -> Settings:
     :raises ValueError: a setting is missing or is not valid; the text names it.
     """
     try:
-        content = json_text.parse(text)
-        return Settings(
-            socket.gethostname(),
-            int(content["interval_s"]),
-            int(content["keep_days"]),
-            request.memory_mib(content["idle_memory"]),
-            request.seconds(content["idle_after"]),
-            str(content["notify_socket"]),
-            ignored(content["idle_ignore"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        found: t.Any = {"host": socket.gethostname()}
+        for name, value in json_text.parse(text).items():
+            field, convert = CONVERTED.get(name, (name, _as_it_is))
+            found[field] = convert(value)
+        fields = dataclasses.fields(Settings)
+        for each in fields:
+            if each.default is not dataclasses.MISSING and type(found[each.name]) is not type(each.default):
+                raise TypeError(f"{each.name} is {found[each.name]!r}")
+        return Settings(**{each.name: found[each.name] for each in fields})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{SETTINGS} is damaged ({error!r}): apply the role gpu_usage again") from None
 
 
 def ignored(names: t.Any) -> tuple[str, ...]:
     """Return a list of names, which an inventory in INI has as one text with commas."""
     return tuple(str(name).strip() for name in (names.split(",") if isinstance(names, str) else names))
+
+
+def _as_it_is(value: t.Any) -> t.Any:
+    return value
+
+
+# Settings that the role writes as its user did: the field, and what makes its value.
+CONVERTED: dict[str, tuple[str, t.Callable[[t.Any], t.Any]]] = {
+    "idle_memory": ("idle_memory_mib", request.memory_mib),
+    "idle_after": ("idle_after_s", request.seconds),
+    "idle_ignore": ("idle_ignore", ignored),
+}
 
 
 def wait(seconds: float) -> bool:

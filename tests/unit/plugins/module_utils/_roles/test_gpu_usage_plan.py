@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import program
 from ansible_collections.rigwright.workstation.plugins.module_utils._roles import gpu_usage as gpu_usage_role
 
 from tests.unit.support.plan import run_plan
@@ -38,6 +40,12 @@ def test_idle_time_with_a_wrong_unit_is_refused_with_a_remedy(plan: Run) -> None
 def test_all_problems_are_found_at_once(plan: Run) -> None:
     found = plan(idle_after="x", idle_memory="y", interval_s=0, keep_days=0, textfile_directory="z")
     assert len(found["requirements"]) == 5
+
+
+def test_sampler_reads_the_settings_of_the_plan(plan: Run) -> None:
+    settings = {**plan(idle_after="never", idle_ignore="ollama, vllm")["settings"], "notify_socket": ""}
+    found = program.settings_of(json.dumps(settings))
+    assert (found.interval_s, found.idle_after_s, found.idle_ignore) == (15, 0, ("ollama", "vllm"))
 
 
 def test_absent_checks_no_option(plan: Run) -> None:

@@ -103,6 +103,8 @@ def test_settings_are_read_with_their_units() -> None:
         "{}",
         json.dumps({**SETTINGS, "idle_after": "2 moons"}),
         json.dumps({**SETTINGS, "interval_s": None}),
+        json.dumps({**SETTINGS, "interval_s": "15"}),
+        json.dumps({**SETTINGS, "notify_socket": None}),
     ],
 )
 def test_damaged_settings_end_the_sampler(
