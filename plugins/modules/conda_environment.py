@@ -219,11 +219,11 @@ drift:
 """
 
 import os
-import typing as t
 
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
-from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO, CondaError
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.options import ENVIRONMENT
+from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.request import parse_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run import (
     check_place,
@@ -236,18 +236,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_m
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import cuda_conflict, host_cuda
-
-ENVIRONMENT: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "packages": {"type": "list", "elements": "str", "default": []},
-    "channels": {"type": "list", "elements": "str"},
-    "cuda": {"type": "str", "default": AUTO},
-    "lock": {"type": "str", "default": ""},
-    "pip": {"type": "list", "elements": "str", "default": []},
-    "generation": {"type": "int", "default": 0},
-    "update": {"type": "bool", "default": False},
-}
 
 
 def main() -> None:

@@ -262,6 +262,7 @@ cards:
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, host, request, run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.options import JOB
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -271,23 +272,7 @@ OTHERS = ("cards", "directory", "python", "user")
 def main() -> None:
     module = HostModule(
         argument_spec={
-            "model": {"type": "str", "required": True},
-            "task": {"type": "str", "choices": list(request.TASKS), "default": "train"},
-            "batch": {"type": "int", "default": 1},
-            "sequence": {"type": "int"},
-            "image": {"type": "int"},
-            "new_tokens": {"type": "int", "no_log": False},
-            "dtype": {"type": "str", "choices": list(request.DTYPES), "default": "bf16"},
-            "optimizer": {"type": "str", "choices": list(request.OPTIMIZERS), "default": "adamw"},
-            "checkpointing": {"type": "bool", "default": False},
-            "lora_rank": {"type": "int", "default": 16},
-            "lora_targets": {"type": "str", "choices": list(request.TARGETS), "default": "attention"},
-            "channels_last": {"type": "bool", "default": False},
-            "chunked_loss": {"type": "bool", "default": False},
-            "optimizer_in_backward": {"type": "bool", "default": False},
-            "compile": {"type": "bool", "default": False},
-            "offload": {"type": "str", "choices": list(request.OFFLOADS), "default": "none"},
-            "half": {"type": "str", "choices": list(request.HALVES), "default": "bf16"},
+            **JOB,
             "gpus": {"type": "int", "default": 1},
             "sharing": {"type": "str", "choices": list(request.SHARING), "default": "none"},
             "all_reduce_gb_s": {"type": "float"},

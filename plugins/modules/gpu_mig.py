@@ -279,6 +279,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_m
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.options import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
@@ -287,34 +288,7 @@ ROOT = "/"
 
 def main() -> None:
     module = HostModule(
-        argument_spec={
-            "devices": {"type": "list", "elements": "str"},
-            "mode": {"type": "str", "choices": ["enabled", "disabled", "unchanged"], "default": "unchanged"},
-            "layout": {
-                "type": "list",
-                "elements": "dict",
-                "options": {
-                    "profile": {"type": "str", "required": True},
-                    "count": {"type": "int", "default": 1},
-                    "start": {"type": "int"},
-                    "compute_instances": {"type": "list", "elements": "str"},
-                },
-            },
-            "mig_parted": {
-                "type": "dict",
-                "options": {
-                    "config": {"type": "dict", "required": True},
-                    "selected": {"type": "str", "required": True},
-                },
-            },
-            "when_busy": {"type": "str", "choices": ["fail", "skip", "wait"], "default": "fail"},
-            "busy_timeout": {"type": "int", "default": 300},
-            "allow_reset": {"type": "str", "choices": ["never", "gpu"], "default": "never"},
-            "stop_services": {"type": "list", "elements": "str", "default": []},
-            "keep_instances": {"type": "bool", "default": True},
-            "persist": {"type": "str", "choices": ["unit", "none", "unchanged"], "default": "unit"},
-            "refresh_cdi": {"type": "str", "choices": ["auto", "never"], "default": "auto"},
-        },
+        argument_spec=OPTIONS,
         required_one_of=[("devices", "mig_parted")],
         mutually_exclusive=[("layout", "mig_parted")],
         supports_check_mode=True,

@@ -94,6 +94,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock i
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import user_database, users
+from ansible_collections.rigwright.workstation.plugins.module_utils._samba.options import USER
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.user_database import Database
 
 
@@ -104,14 +105,7 @@ def main() -> None:
                 "type": "list",
                 "elements": "dict",
                 "required": True,
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    # Not `str`, which would take 012345 for another password.
-                    "password": {"type": "raw", "no_log": True},
-                    "nt_hash": {"type": "raw", "no_log": True},
-                    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-                    "enabled": {"type": "bool", "default": True},
-                },
+                "options": USER,
             },
             "plan": {"type": "dict"},
         },

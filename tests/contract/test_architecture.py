@@ -51,7 +51,7 @@ LARGE_ROLES = {
     "xrdp": 270_000,
 }
 # Compressed bytes of the sources of all roles, which the module `role` takes to a host.
-ALL_ROLES = 540_000
+ALL_ROLES = 541_000
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path

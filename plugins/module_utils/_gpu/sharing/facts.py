@@ -32,20 +32,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 
-# Defaults of gpu_mig and gpu_mps, as in their argument specs.
-MIG_DEFAULTS: Entry = {
-    "mode": "unchanged",
-    "layout": None,
-    "mig_parted": None,
-    "when_busy": "fail",
-    "busy_timeout": 300,
-    "allow_reset": "never",
-    "stop_services": [],
-    "keep_instances": True,
-    "persist": "unit",
-    "refresh_cdi": "auto",
-}
-LAYOUT_DEFAULTS: Entry = {"count": 1, "start": None, "compute_instances": None}
+# Defaults of gpu_mps, as in its argument spec.
 PIPES, LOGS, CONFIGURATIONS = "/run/nvidia-mps", "/var/log/nvidia-mps", "/etc/nvidia-mps"
 SYSTEMD = "/run/systemd/system"
 
@@ -79,7 +66,7 @@ def preview_modes(host: Host, nvml: Nvml, rows: list[Entry], root: str) -> Outco
 def preview_mig(host: Host, nvml: Nvml, request: Entry, root: str) -> Outcome:
     """Return what gpu_mig would change.
 
-    :param request: all parameters of gpu_mig, see :func:`mig_parameters`.
+    :param request: all parameters of gpu_mig, see :func:`_gpu.mig.options.with_defaults`.
     :raises Refusal: gpu_mig would refuse it.
     """
     check_mode = host.preview()
@@ -88,14 +75,6 @@ def preview_mig(host: Host, nvml: Nvml, request: Entry, root: str) -> Outcome:
     except mig_run.Stopped as stopped:
         raise Refusal(str(stopped)) from stopped
     return Outcome(result["changed"], check_mode.warnings, result["needs"])
-
-
-def mig_parameters(request: Entry) -> Entry:
-    """Return all parameters of gpu_mig, with defaults: gpu_mig compares them with its declarations for boots."""
-    parameters = {**MIG_DEFAULTS, **request}
-    if parameters["layout"] is not None:
-        parameters["layout"] = [{**LAYOUT_DEFAULTS, **row} for row in parameters["layout"]]
-    return parameters
 
 
 def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:

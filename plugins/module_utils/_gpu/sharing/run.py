@@ -16,6 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.host i
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request as Job
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.options import with_defaults
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import (
@@ -188,10 +189,10 @@ def plan(
             return facts.Outcome()
 
     mode = ask(facts.preview_modes, request.modes, ROOT) if gpus else facts.Outcome()
-    mig = [(entry, ask(facts.preview_mig, entry, ROOT)) for entry in map(facts.mig_parameters, request.mig)]
+    mig = [(entry, ask(facts.preview_mig, entry, ROOT)) for entry in map(with_defaults, request.mig)]
     forget = facts.undeclared_mig(request.mig, ROOT)
     if forget:
-        mig.append((facts.mig_parameters({"devices": forget, "persist": "none"}), facts.Outcome(changed=True)))
+        mig.append((with_defaults({"devices": forget, "persist": "none"}), facts.Outcome(changed=True)))
     mps = facts.Outcome(changed=True)
     # gpu_mps has to read the instances itself after gpu_mig has changed them.
     if not any(outcome.changed for _entry, outcome in mig):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
@@ -17,13 +16,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode im
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as sharing_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import run as sharing_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._roles import gpu_sharing as gpu_sharing_role
-from ansible_collections.rigwright.workstation.plugins.modules import gpu_fit, gpu_mig, gpu_mode, gpu_mps
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of
+from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mode, gpu_mps
 
 from harness.fakes import nvml as fake_nvml
 from harness.fakes.mps import fake_mps
 from harness.fakes.nvml import Machine
-from harness.sandbox.lab import ROOT
 from tests.unit.support.plan import run_plan
 
 Run = Callable[..., dict[str, Any]]
@@ -66,35 +63,6 @@ def write_record(root: Path, text: str) -> None:
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
-
-
-def test_options_of_cards_are_those_of_gpu_mode_and_gpu_mig() -> None:
-    card = options_of(str(ROOT / "roles/gpu_sharing"))["gpu_sharing_gpus"]["options"]
-
-    def typed(options: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: {
-                key: sorted(value) if key == "choices" else value for key, value in row.items() if key != "description"
-            }
-            for name, row in options.items()
-        }
-
-    assert typed({name: card[name] for name in mode_run.OPTIONS}) == typed(mode_run.OPTIONS)
-    documented = yaml.safe_load(gpu_mig.DOCUMENTATION)["options"]
-    assert typed(card["mig"]["options"]["layout"]["options"]) == typed(documented["layout"]["suboptions"])
-    for name, row in card["mig"]["options"].items():
-        assert row["type"] == documented[name]["type"]
-        assert set(row.get("choices", [])) <= set(documented[name].get("choices", []))
-
-
-def test_options_of_jobs_are_those_of_gpu_fit() -> None:
-    jobs = options_of(str(ROOT / "roles/gpu_sharing"))["gpu_sharing_jobs"]["options"]
-    documented = yaml.safe_load(gpu_fit.DOCUMENTATION)["options"]
-    of_one_gpu = documented.keys() - {"gpus", "sharing", *gpu_fit.OTHERS}
-    assert jobs.keys() == of_one_gpu | {"name"}
-    for name in of_one_gpu:
-        for key in ("type", "choices", "default", "required"):
-            assert jobs[name].get(key) == documented[name].get(key), name
 
 
 JOB = {"model": "resnet18", "batch": 4, "dtype": "amp"}

@@ -7,19 +7,12 @@ from typing import Any
 
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as facts
-from ansible_collections.rigwright.workstation.plugins.modules import gpu_mig, gpu_mps
+from ansible_collections.rigwright.workstation.plugins.modules import gpu_mps
 
 
 def options(module: Any) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(module.DOCUMENTATION)["options"]
     return found
-
-
-def test_defaults_of_gpu_mig_are_those_of_its_documentation() -> None:
-    stated = {name: option.get("default") for name, option in options(gpu_mig).items() if name != "devices"}
-    assert stated == facts.MIG_DEFAULTS
-    layout = options(gpu_mig)["layout"]["suboptions"]
-    assert {name: row.get("default") for name, row in layout.items() if name != "profile"} == facts.LAYOUT_DEFAULTS
 
 
 def test_directories_of_mps_are_the_defaults_of_gpu_mps() -> None:
