@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 from typing import NamedTuple
 
+from harness import rows
 from harness.sandbox.lab import ROOT, Refusal
 
 UTILS = "plugins/module_utils"
@@ -18,25 +19,17 @@ class Package(NamedTuple):
     purpose: str
 
 
-# A package imports those of its own floor and of the floors below it.
+# A package imports those of its own floor and of the floors below it. That of one role is in its row (harness/rows.py).
 PACKAGES = {
+    **{f"_{row.role}": Package(**row.package) for row in rows.read() if row.package},
     "_core": Package(1, "files, directories, locks, records, releases, certificates, problems and findings"),
     "_apt": Package(2, "packages, package sources, mirrors"),
-    "_conda": Package(2, "conda environments: solve, store, link"),
     "_dataset_cache": Package(2, "the program `dataset-cache`: copies of data sets on a fast disk"),
-    "_storage": Package(2, "disks, file systems, shared directories, quotas"),
     "_system": Package(2, "systemd units, mounts, listeners, PCI devices, groups"),
-    "_status": Package(3, "the display of a host's state: readers, text, HTML; the program `workstation-status`"),
-    "_docker": Package(3, "docker, its daemon.json, GPUs in containers"),
     "_nvidia": Package(3, "driver, CUDA and cuDNN: catalogue, choice, change"),
-    "_samba": Package(3, "shares, their directories and users"),
-    "_ssh": Package(3, "sshd's configuration and who can log in"),
-    "_firewall": Package(4, "rules, what they open, the table of nftables"),
     "_gpu": Package(4, "GPUs by NVML: state, health, modes, MIG, MPS, acceptance"),
     "_manifest": Package(4, "what a machine is, for its rebuild"),
-    "_backup": Package(5, "restic jobs, drills, restores; the program `rigwright-backup`"),
     "_frp": Package(5, "frp's server and client: checks, tunnels, what a running frpc reports"),
-    "_xrdp": Package(5, "remote desktops: xrdp and GNOME Remote Desktop"),
     "_bare_metal": Package(6, "a machine rebuilt from its backup"),
     "_roles": Package(7, "what each role plans and proves, a file a role"),
 }

@@ -7,15 +7,17 @@
 * `when`: conditions of Ansible besides the group of the play; `declared` is one: a variable of the role is set for the host;
 * `sends_messages`: whether it sends some to `workstation_notify_urls`;
 * `does`: what it does (README.md); `read_to`: what its page helps to do (docs/README.md);
+* `stays`: what stays of it, besides packages of the distribution, where all roles are removed (uninstall.yml);
 * `tested`, `not_tested`: what was run and what was not (docs/tested.md);
-* `promises`, `does_not_promise` (docs/security.md), or `same_promises_as` with another role.
+* `promises`, `does_not_promise` (docs/security.md), or `same_promises_as` with another role;
+* `package`: floor and purpose of the package `_<role>`, where it is the code of this role (harness/architecture.py).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,10 +56,12 @@ class Row:
     task: str = ""
     when: tuple[str, ...] = ()
     sends_messages: bool = False
+    stays: str = ""
     not_tested: str = ""
     promises: str = ""
     does_not_promise: str = ""
     same_promises_as: str = ""
+    package: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_declared(self) -> bool:
@@ -68,7 +72,11 @@ class Row:
         return [f"__site_{self.role}" if condition == "declared" else condition for condition in self.when]
 
 
-KEYS = {field.name: field.default is MISSING for field in fields(Row) if field.name != "role"}
+KEYS = {
+    each.name: each.default is MISSING and each.default_factory is MISSING
+    for each in fields(Row)
+    if each.name != "role"
+}
 
 
 def row_of(role: str, data: Mapping[str, Any]) -> Row:
@@ -177,6 +185,11 @@ def senders(rows: Iterable[Row]) -> str:
     return f"__common_notify_senders: [{', '.join(sorted(row.role for row in rows if row.sends_messages))}]"
 
 
+def stays(rows: Iterable[Row]) -> str:
+    """Return what stays of roles, as a variable of uninstall.yml."""
+    return "\n".join(["__uninstall_stays:", *(f"  {row.role}: {_scalar(row.stays)}" for row in rows if row.stays)])
+
+
 def _table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
     columns = head.count("|") + 1
     return "\n".join(
@@ -240,6 +253,7 @@ def meta(role: str, root: Path = ROOT) -> str:
 PLACES: dict[str, Callable[[list[Row]], str | dict[str, str]]] = {
     "playbooks/site.yml": tasks,
     "playbooks/vars/site.yml": variables,
+    "playbooks/vars/uninstall.yml": stays,
     "roles/common/vars/main/notify.yml": senders,
     "README.md": readme,
     "docs/README.md": index,

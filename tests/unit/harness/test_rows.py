@@ -98,6 +98,10 @@ def test_roles_that_send_messages() -> None:
     )
 
 
+def test_what_stays_of_a_role_is_what_its_row_says() -> None:
+    assert rows.stays([row("a"), row("b", stays="x: y")]) == '__uninstall_stays:\n  b: "x: y"'
+
+
 def test_parts_are_put_between_their_markers(tmp_path: Any) -> None:
     (tmp_path / "x.yml").write_text("a\n  # begin b: made by x\nold\n  # end\nc\n  # begin d: made by x\n  # end\n")
     assert pages.filled("x.yml", {"b": "new", "d": r"\1"}, tmp_path) == (
