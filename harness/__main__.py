@@ -27,6 +27,7 @@ SUBCOMMANDS = {
     "bare-metal": Subcommand("harness.vm.drill", "lose machines of qemu, and build them again from their backups"),
     "words": Subcommand("harness.testing.words", "check the words of files against CONTRIBUTING.md"),
     "pages": Subcommand("harness.pages", "write the pages of docs/ that are made from code"),
+    "new-role": Subcommand("harness.new_role", "write a role that passes the contract of roles"),
     "test": Subcommand("harness.testing.run", "run every check"),
 }
 

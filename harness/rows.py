@@ -5,6 +5,7 @@
 * `play`: the play of site.yml, one of PLAYS; `after`: the role before this one. The first role of a play has none;
 * `task`: the name of its task. A role without one only proves: it has no state, and site.yml does not apply it;
 * `when`: conditions of Ansible besides the group of the play; `declared` is one: a variable of the role is set for the host;
+* `ports`: ports on which it listens that are no default of an option `<role>_port` (script/new-role);
 * `sends_messages`: whether it sends some to `workstation_notify_urls`;
 * `does`: what it does (README.md); `read_to`: what its page helps to do (docs/README.md);
 * `stays`: what stays of it, besides packages of the distribution, where all roles are removed (uninstall.yml);
@@ -55,6 +56,7 @@ class Row:
     after: str = ""
     task: str = ""
     when: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
     sends_messages: bool = False
     stays: str = ""
     not_tested: str = ""
@@ -93,7 +95,10 @@ def row_of(role: str, data: Mapping[str, Any]) -> Row:
             f"{name}: write what the role promises (promises), or which role promises the same (same_promises_as)"
         )
     when = data.get("when", [])
-    return Row(role, **{**data, "when": tuple([when] if isinstance(when, str) else when)})
+    return Row(
+        role,
+        **{**data, "when": tuple([when] if isinstance(when, str) else when), "ports": tuple(data.get("ports", []))},
+    )
 
 
 def read(root: Path = ROOT) -> list[Row]:
