@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DEVICES
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DEVICES, PASSED_ON, driver_of
 
 COMMAND_LINE = "/proc/cmdline"
 # Drivers that take devices by their ids, by module (kernel: drivers/vfio/pci/vfio_pci.c, drivers/pci/pci-stub.c).
@@ -50,15 +50,44 @@ def _lines(text: str) -> list[str]:
     return [" ".join(line.split()) for line in joined.splitlines() if not line.lstrip().startswith("#")]
 
 
-def kept_by(tree: Tree, address: str) -> str:
-    """Return the driver that a device without one is kept for, mostly for a virtual machine; empty if it is for the host."""
-    override = tree.text(f"{DEVICES}/{address}/driver_override").strip()
-    if override not in ("", "(null)"):
+def kept_by(tree: Tree, address: str, *, was_used: bool = False) -> str:
+    """Return the driver that a device without one is kept for, mostly for a virtual machine; empty if it is for the host.
+
+    Ids in a file may be older than the use of the device by the host.
+
+    :param was_used: the host has used it, so ids keep it for nothing.
+    """
+    override = _override(tree, address)
+    if override:
         return override if override != "nvidia" else ""
     for module, driver in BY_IDS.items():
-        if any(_names(tree, address, ids) for ids in option(tree, module, "ids").split(",")):
+        ids = [] if was_used else option(tree, module, "ids").split(",")
+        if any(_names(tree, address, each) and not _is_used(tree, address, each) for each in ids):
             return driver
     return ""
+
+
+def _override(tree: Tree, address: str) -> str:
+    override = tree.text(f"{DEVICES}/{address}/driver_override").strip()
+    return override if override != "(null)" else ""
+
+
+def _is_used(tree: Tree, address: str, ids: str) -> bool:
+    """Return whether the host uses a device of the same kind that ids name as well: they are then not in force.
+
+    One with a driver of its own in ``driver_override`` says nothing about them.
+    """
+    kind = _kind(tree, address)
+    return any(
+        driver_of(tree, other) not in ("", *PASSED_ON)
+        for other in tree.names(DEVICES)
+        if _kind(tree, other) == kind and not _override(tree, other) and _names(tree, other, ids)
+    )
+
+
+def _kind(tree: Tree, address: str) -> str:
+    """Return the base class of a device, such as 0x03 for displays. The other functions of a card have others."""
+    return tree.text(f"{DEVICES}/{address}/class")[:4]
 
 
 def _names(tree: Tree, address: str, ids: str) -> bool:

@@ -246,7 +246,7 @@ def not_used(text: str, cards: list[dict[str, Any]]) -> list[str]:
     files, bound = pci_files(cards)
     host = tree({**files, "/sys/module/nvidia/version": ""}, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
     found = health_cards.read(host, cast(Any, _empty), [])
-    health_cards.add_without_driver(found, host, xid_log.read(text))
+    health_cards.add_without_driver(found, host, xid_log.read(text), {})
     signs = [{**card, "absence": card.get("absent") and {"what": card["absent"], "boots": 2}} for card in found.cards]
     return [health_verdict.judge(sign, [], {})["reasons"][0]["what"] for sign in signs]
 

@@ -66,13 +66,13 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
     return Found(cards, None, True, on_bus)
 
 
-def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered: t.Collection[str] = ()) -> None:
+def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered: t.Mapping[str, Facts]) -> None:
     """Add GPUs that have no driver while nvidia is loaded. A GPU that is kept for a virtual machine is none of them.
 
     In a container the bus shows foreign GPUs as well. There, only GPUs of the last check count.
 
-    :param kernel_log: names GPUs that the driver does not support.
-    :param remembered: addresses of the last check.
+    :param kernel_log: names GPUs that the driver does not support, and those without addresses.
+    :param remembered: the state of the last check, by `key_of`. What has a UUID there has worked.
     """
     if not (found.answered or tree.exists(_LOADED)):
         return
@@ -82,7 +82,8 @@ def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered
         named = log.normal_address(address)
         if named in kernel_log.unsupported and by_address.get(address, {}).get("shown_by_nvml") is False:
             by_address[address].update(shown_by_nvml=None, absent=UNSUPPORTED)
-        has_driver = pci.driver_of(tree, address) or kept_by(tree, address)
+        worked = bool(remembered.get(address, {}).get("uuid"))
+        has_driver = pci.driver_of(tree, address) or kept_by(tree, address, was_used=worked)
         if has_driver or not (sees_all or address in remembered):
             continue
         if address not in by_address:

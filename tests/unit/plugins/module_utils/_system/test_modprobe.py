@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import modprobe, pci
 
-ADDRESS = "0000:01:00.0"
+ADDRESS, LIKE = "0000:01:00.0", "0000:02:00.0"
 CARD = {
     "vendor": "0x10de",
     "device": "0x1b80",
@@ -59,6 +59,39 @@ def test_device_is_kept(tmp_path: Path, write: Write, files: dict[str, str], kep
     for path, text in files.items():
         write(path, text)
     assert modprobe.kept_by(Tree(str(tmp_path)), ADDRESS) == kept_by
+
+
+@pytest.mark.parametrize(
+    ("driver", "files", "kept_by"),
+    [
+        ("nvidia", {}, ""),
+        ("nouveau", {}, ""),
+        ("vfio-pci", {}, "vfio-pci"),
+        ("", {}, "vfio-pci"),
+        # It needs no other ids for that.
+        ("nvidia", {"driver_override": "nvidia\n"}, "vfio-pci"),
+        ("nvidia", {"driver_override": "(null)\n"}, ""),
+        # Another model, and the sound of the card, which its own driver often takes first.
+        ("nvidia", {"device": "0x2204\n"}, "vfio-pci"),
+        ("snd_hda_intel", {"device": "0x10f0\n", "class": "0x040300\n"}, "vfio-pci"),
+    ],
+)
+def test_ids_of_a_device_that_the_host_uses_are_old(
+    tmp_path: Path, write: Write, driver: str, files: dict[str, str], kept_by: str
+) -> None:
+    for name, value in {**CARD, **files}.items():
+        write(f"{pci.DEVICES}/{LIKE}/{name}", value)
+    if driver:
+        (tmp_path / f"{pci.DEVICES}/{LIKE}/driver".lstrip("/")).symlink_to(f"../../../../bus/pci/drivers/{driver}")
+    write("/etc/modprobe.d/vfio.conf", f"options vfio-pci ids={IDS}\n")
+    assert modprobe.kept_by(Tree(str(tmp_path)), ADDRESS) == kept_by
+
+
+def test_ids_keep_no_device_that_the_host_has_used(tmp_path: Path, write: Write) -> None:
+    write("/proc/cmdline", f"vfio-pci.ids={IDS}\n")
+    assert modprobe.kept_by(Tree(str(tmp_path)), ADDRESS, was_used=True) == ""
+    write(f"{pci.DEVICES}/{ADDRESS}/driver_override", "vfio-pci\n")
+    assert modprobe.kept_by(Tree(str(tmp_path)), ADDRESS, was_used=True) == "vfio-pci"
 
 
 def test_the_last_option_counts(tmp_path: Path, write: Write) -> None:

@@ -153,8 +153,24 @@ def test_gpu_without_a_driver_on_purpose_is_healthy(machine: Machine) -> None:
     assert machine.check()[0]["verdict"] == "PASS"
     machine.write("/sys/module/nvidia/initstate", "live\n")
     assert machine.check()[0]["verdict"] == "REBOOT"
-    machine.write("/proc/cmdline", "quiet vfio-pci.ids=10de:ffffffff\n")
+    machine.write(f"/sys/bus/pci/devices/{OTHER}/device", "0x1b80\n")
+    machine.write("/proc/cmdline", "quiet vfio-pci.ids=10de:1b80\n")
     assert machine.check()[0]["verdict"] == "PASS"
+
+
+def test_old_ids_of_vfio_hide_no_dead_card(machine: Machine) -> None:
+    kept = with_two(machine)
+    machine.put_on_bus(OTHER, None)
+    # They name another model than that of the card that works.
+    machine.write(f"/sys/bus/pci/devices/{OTHER}/device", "0x1b80\n")
+    machine.write("/etc/modprobe.d/vfio.conf", "options vfio-pci ids=10de:1b80\n")
+    assert whats(machine.check(NOW + 600, kept=kept)[0]["gpus"][1]) == {"no_driver": "REBOOT"}
+    assert machine.check(NOW + 600)[0]["verdict"] == "PASS"
+    # The same model.
+    machine.write(f"/sys/bus/pci/devices/{ADDRESS}/device", "0x1b80\n")
+    assert whats(machine.check(NOW + 600)[0]["gpus"][1]) == {"no_driver": "REBOOT"}
+    machine.write(f"/sys/bus/pci/devices/{OTHER}/driver_override", "vfio-pci\n")
+    assert machine.check(NOW + 600, kept=kept)[0]["verdict"] == "PASS"
 
 
 @pytest.mark.parametrize(
