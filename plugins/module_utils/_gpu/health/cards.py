@@ -90,9 +90,11 @@ def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered
             by_address[address] = only_on_bus(address, None)
             found.cards.append(by_address[address])
         is_unsupported = kernel_log.unsupported & {named, ""}
-        by_address[address]["absent"] = (
-            NO_ROOM if named in kernel_log.no_room else UNSUPPORTED if is_unsupported else NO_DRIVER
-        )
+        # A card that has worked had room, and BAR0 is small: something else than the firmware's setting is wrong.
+        bar = kernel_log.no_room.get(named)
+        has_no_room = bool(bar) and not worked
+        by_address[address]["absent"] = NO_ROOM if has_no_room else UNSUPPORTED if is_unsupported else NO_DRIVER
+        by_address[address]["bar"] = bar
 
 
 def add_named(cards: list[Facts], xids: t.Iterable[log.Xid]) -> None:

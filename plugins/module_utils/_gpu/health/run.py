@@ -53,6 +53,7 @@ def check(
     kernel_log = facts.read_log(host, unread, booted)
     if boot and before.get("boot") == boot:
         kernel_log.unsupported |= set(before.get("unsupported", []))
+        kernel_log.no_room = {**before.get("no_room", {}), **kernel_log.no_room}
         kernel_log.sxids = history.with_kept(
             history.from_rows(sxid_log.Sxid, before.get("sxids", [])), kernel_log.sxids
         )
@@ -104,7 +105,11 @@ def check(
         "since": last.get("time"),
     }
     clocks = {"time": host.now, "read_at": read_at, "boot": boot, "booted": booted}
-    of_log = {"sxids": history.as_rows(kernel_log.sxids), "unsupported": sorted(kernel_log.unsupported)}
+    of_log = {
+        "sxids": history.as_rows(kernel_log.sxids),
+        "unsupported": sorted(kernel_log.unsupported),
+        "no_room": kernel_log.no_room,
+    }
     return result, {"version": history.VERSION, **clocks, **of_log, "gpus": states}
 
 
@@ -135,7 +140,7 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
         then = {}
     # A lost card no longer has its UUID and name; the last check has.
     card = {**card, **{name: card[name] or then.get(name) for name in ("uuid", "name")}}
-    absent = card.pop("absent", None)
+    absent, bar = card.pop("absent", None), card.pop("bar", None)
     away = windows.absent_in(
         then.get("absent_in", {}), boot, now, absent in (cards.MISSING, cards.NO_DRIVER), history.REMEMBERED_S
     )
@@ -154,7 +159,7 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
         **card,
         "since_last_look": since,
         "returned_xids": history.returned(boots, boot),
-        "absence": absent and {"what": absent, "boots": len(away)},
+        "absence": absent and {"what": absent, "boots": len(away), "bar": bar},
         "repeated_xids": windows.repeats(events),
         "double_bit_pages_in_a_week": windows.pages_in_a_week(samples, pages, now),
         "expected_nvlinks": links.expected_links(card, context.found.cards),

@@ -93,5 +93,11 @@ _GPU = object_of(
 )
 is_state = object_of(
     {"time": is_number, "boot": is_text, "gpus": map_of(_GPU)},
-    {"booted": is_number, "read_at": is_number, "sxids": rows_of(_SXID), "unsupported": rows_of(is_text)},
+    {
+        "booted": is_number,
+        "read_at": is_number,
+        "sxids": rows_of(_SXID),
+        "unsupported": rows_of(is_text),
+        "no_room": map_of(is_whole),
+    },
 )

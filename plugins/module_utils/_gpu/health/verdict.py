@@ -113,6 +113,7 @@ def _absence(card: Signs) -> t.Iterator[Reason]:
     if not absence:
         return
     kind, again = absence["what"], absence["boots"] > 1
+    bar = "" if absence.get("bar") is None else f" (BAR{absence['bar']} is 0M)"
     if kind == "unsupported":
         evidence = "the driver does not support this card, and does not use it"
         yield reason(
@@ -124,12 +125,12 @@ def _absence(card: Signs) -> t.Iterator[Reason]:
         )
         return
     if kind == "no_room":
-        step = "switch on Above 4G Decoding in the firmware"
-        yield reason("no_room", "the firmware gave it no addresses (BAR1 is 0M)", PROBE, data.MONITOR, step)
+        step = "switch on Above 4G Decoding in the firmware; in a virtual machine, give it a larger window for MMIO in the hypervisor"
+        yield reason("no_room", f"the firmware gave it no addresses{bar}", PROBE, data.MONITOR, step)
         return
     evidence = {
         "missing": "the last check found it, and it is neither on the PCI bus nor shown by NVML",
-        "no_driver": "it is on the PCI bus without a driver, and nvidia is loaded: it did not start",
+        "no_driver": "it is on the PCI bus without a driver, and nvidia is loaded: it did not start" + bar,
     }[kind]
     verdict = data.REPLACE if again else data.REBOOT
     step = "reboot; if it is still missing, power the host off and reseat the card; then have it replaced"

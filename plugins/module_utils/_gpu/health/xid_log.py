@@ -44,7 +44,7 @@ _UNSUPPORTED = re.compile(
     r"|NVRM: Open nvidia\.ko is only ready",
     re.DOTALL,
 )
-_NO_ROOM = re.compile(r"NVRM: This PCI .{,150}?BAR\d is 0M @ 0x0 \(PCI:(?P<address>[\da-f:]+)", re.DOTALL)
+_NO_ROOM = re.compile(r"NVRM: This PCI .{,150}?BAR(?P<bar>\d) is 0M @ 0x0 \(PCI:(?P<address>[\da-f:]+)", re.DOTALL)
 _ABOUT_A_GPU = re.compile("NVRM: Th(e NVIDIA|is PCI) ")
 # The most lines of one message of the driver.
 _LINES = 6
@@ -169,7 +169,8 @@ class Log:
     sxids: list[sxid_log.Sxid] = dataclasses.field(default_factory=list)
     # Addresses of GPUs that the driver does not support; empty for a message without an address.
     unsupported: set[str] = dataclasses.field(default_factory=set)
-    no_room: set[str] = dataclasses.field(default_factory=set)
+    # The number of the BAR without an address, by that of the GPU.
+    no_room: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 def parse(text: str, booted: float | None = None) -> list[Xid]:
@@ -201,8 +202,8 @@ def read(text: str, booted: float | None = None) -> Log:
         elif _UNSUPPORTED.search(whole):
             found.unsupported.add(_address_of(_UNSUPPORTED.search(whole)))
             recent = []
-        elif _NO_ROOM.search(whole):
-            found.no_room.add(_address_of(_NO_ROOM.search(whole)))
+        elif no_room := _NO_ROOM.search(whole):
+            found.no_room[_address_of(no_room)] = int(no_room["bar"])
             recent = []
     return found
 

@@ -186,6 +186,46 @@ def test_unsupported_card_is_not_a_broken_card(machine: Machine, message: str) -
     assert whats(machine.check()[0]["gpus"][1]) == {"unsupported": "MONITOR"}
 
 
+def no_room(bar: int) -> str:
+    text = "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\nNVRM: BAR%d is 0M @ 0x0 (PCI:0000:c1:00.0)\n"
+    return entry(text % bar)
+
+
+@pytest.mark.parametrize(
+    ("bar", "worked", "expected"),
+    [
+        (1, False, {"no_room": "MONITOR"}),
+        (3, False, {"no_room": "MONITOR"}),
+        # The firmware has always had room for it, so it is another fault.
+        (0, False, {"no_driver": "REBOOT"}),
+        (1, True, {"no_driver": "REBOOT"}),
+    ],
+)
+def test_a_card_without_addresses(machine: Machine, bar: int, worked: bool, expected: dict[str, str]) -> None:
+    kept = with_two(machine) if worked else ""
+    machine.put_on_bus(OTHER, None)
+    machine.log(no_room(bar))
+    gpu = machine.check(NOW + 600, kept=kept)[0]["gpus"][1]
+    assert whats(gpu) == expected and f"(BAR{bar} is 0M)" in gpu["reasons"][0]["evidence"]
+    assert not {"absent", "bar"} & gpu["card"].keys()
+
+
+def test_card_without_addresses_stays_so_without_its_message(machine: Machine) -> None:
+    machine.put_on_bus(OTHER, None)
+    machine.log(no_room(1))
+    first, state = machine.check()
+    machine.log()
+    again, state = machine.check(NOW + 600, kept=json.dumps(state))
+    assert again["gpus"][1]["reasons"] == first["gpus"][1]["reasons"]
+    # What the log says now counts.
+    machine.log(no_room(0))
+    assert whats(machine.check(NOW + 1200, kept=json.dumps(state))[0]["gpus"][1]) == {"no_driver": "REBOOT"}
+    machine.reboot(2)
+    machine.log()
+    # It is not the second boot without a driver.
+    assert whats(machine.check(NOW + 1800, kept=json.dumps(state))[0]["gpus"][1]) == {"no_driver": "REBOOT"}
+
+
 @pytest.mark.parametrize(("expected", "verdict"), [(None, "PASS"), (1, "PASS"), (2, "REBOOT")])
 def test_gpus_are_counted_where_a_number_is_expected(machine: Machine, expected: int | None, verdict: str) -> None:
     result, _state = machine.check(request=request.Request(expected))

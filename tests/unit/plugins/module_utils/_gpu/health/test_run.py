@@ -366,7 +366,7 @@ def test_kept_xid_is_not_of_the_next_card_in_the_slot(machine: Machine) -> None:
 def test_state_of_an_earlier_version_has_no_kept_xids(machine: Machine) -> None:
     _result, state = machine.check()
     for row in (state, *state["gpus"].values()):
-        for name in ("xids", "sxids", "unsupported"):
+        for name in ("xids", "sxids", "unsupported", "no_room"):
             row.pop(name, None)
     result, _state = machine.check(NOW + 600, kept=json.dumps(state))
     assert (result["verdict"], result["unread"]) == ("PASS", [])

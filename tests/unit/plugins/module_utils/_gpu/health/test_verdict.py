@@ -95,6 +95,7 @@ def test_each_xid_alone_has_its_verdict(row: data.Xid) -> None:
         ({"absence": {"what": "missing", "boots": 2}}, "missing", "REPLACE"),
         ({"absence": {"what": "no_driver", "boots": 1}}, "no_driver", "REBOOT"),
         ({"absence": {"what": "unsupported", "boots": 0}}, "unsupported", "MONITOR"),
+        ({"absence": {"what": "no_room", "boots": 0, "bar": 1}}, "no_room", "MONITOR"),
         ({"counters__inforom_valid": False}, "inforom_corrupted", "REBOOT"),
         ({"counters__remapped_rows__banks__none": 1}, "banks_without_spare_rows", "MONITOR"),
         ({"counters__retired_pages": DOUBLE_BIT, "double_bit_pages_in_a_week": 2}, "double_bit_pages", "REPLACE"),
