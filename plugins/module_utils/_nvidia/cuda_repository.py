@@ -332,7 +332,10 @@ def is_due(run: t.Callable[..., tuple[int, str, str]], user: str, options: t.Map
 
 def run(module: AnsibleModule) -> None:
     """Set the repository up, or end its use."""
-    repository = Repository(module.params, module.run_command)
+    try:
+        repository = Repository(module.params, module.run_command)
+    except record.Damaged as error:
+        module.fail_json(msg=f"{error}. Nothing was changed.")
     current = repository.read()
     if module.params["state"] == "present":
         problem = problem_of_checksum(module.params, current.package is not None)

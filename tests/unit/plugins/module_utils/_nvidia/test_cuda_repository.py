@@ -119,6 +119,21 @@ def test_repository_is_due_when_the_module_would_change_it(run_module: Run, host
     assert due({**options, "url": "https://another.example"}) is True
 
 
+@pytest.mark.parametrize("content", ["", "{", '{"package": true}', "[]"])
+def test_damaged_record_is_refused_with_its_path_and_a_remedy(
+    run_module: Run, host: Host, snapshot: Callable[[Path], Any], content: str
+) -> None:
+    run_module(cuda_repository, **host.request())
+    record = host.root / cuda_repository_run.MEMORY.lstrip("/") / cuda_repository_run.RECORD
+    record.write_text(content)
+    before = snapshot(host.root)
+    for request in (host.request(), {"user": "cuda", "state": "absent"}):
+        result = run_module(cuda_repository, **request)
+        assert result["failed"] and result["msg"].startswith(f"{record} is damaged ("), result
+        assert "): restore it, or remove it, and " in result["msg"] and result["msg"].endswith(". Nothing was changed.")
+    assert snapshot(host.root) == before
+
+
 def test_last_user_removes_it(run_module: Run, host: Host, snapshot: Callable[[Path], Any]) -> None:
     (host.root / "var/lib").mkdir(exist_ok=True)
     before = snapshot(host.root)
