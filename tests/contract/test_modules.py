@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from harness.architecture import in_packages
+from tests.contract.sources import calls as called
 from tests.contract.sources import nodes
 
 CHECKOUT = Path(__file__).parents[2]
@@ -79,6 +80,24 @@ def errors(text: str) -> Iterator[str]:
                 yield f"line {node.lineno} catches {caught}"
 
 
+# What the library of Python 3.9 does not have, and is easily written: whole functions, arguments, and arguments that may be left out.
+NEWER = {
+    *("aiter", "anext", "contextlib.aclosing", "contextlib.chdir", "hashlib.file_digest", "inspect.get_annotations"),
+    *("datetime.UTC", "enum.StrEnum", "itertools.batched", "itertools.pairwise", "tomllib", "typing.Self"),
+}
+NEWER_METHODS = {"add_note", "bit_count", "hardlink_to"}
+NEWER_WORDS = {
+    "dataclasses.dataclass": {"kw_only", "match_args", "slots", "weakref_slot"},
+    "dataclasses.field": {"kw_only"},
+    "glob.glob": {"dir_fd", "root_dir"},
+    "glob.iglob": {"dir_fd", "root_dir"},
+    "shutil.rmtree": {"dir_fd", "onexc"},
+    "tempfile.TemporaryDirectory": {"delete", "ignore_cleanup_errors"},
+    "zip": {"strict"},
+}
+ARGUMENTS = {"traceback.format_exception": 3, "traceback.format_exception_only": 2, "traceback.print_exception": 3}
+
+
 def python_3_9(text: str, library: str = "") -> Iterator[str]:
     """Yield what is not the grammar of Python 3.9, and imports that have to be installed except *library*."""
     try:
@@ -87,10 +106,19 @@ def python_3_9(text: str, library: str = "") -> Iterator[str]:
         yield f"line {error.lineno}: {error.msg}"
         return
     for line, name in imported(text):
-        if name.split(".")[0] not in (*sys.stdlib_module_names, library) and not name.startswith(
-            ("ansible.module_utils.", OURS)
-        ):
+        is_there = name.split(".")[0] in (*sys.stdlib_module_names, library) and name not in NEWER
+        if not is_there and not name.startswith(("ansible.module_utils.", OURS)):
             yield f"line {line} imports {name}"
+    for call, name in called(text):
+        method, keywords = name.rpartition(".")[2], {word.arg for word in call.keywords}
+        too_few = len(call.args) + len(call.keywords) < ARGUMENTS.get(name, 0) and not starred(call)
+        if too_few or name in NEWER or method in NEWER_METHODS or keywords & NEWER_WORDS.get(name, set()):
+            yield f"line {call.lineno} calls {name} as no Python 3.9 can"
+
+
+def starred(call: ast.Call) -> bool:
+    """Return whether a call has arguments that the source does not count."""
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(not word.arg for word in call.keywords)
 
 
 # The fragment of internal modules of roles says for all of them what they support.
@@ -225,9 +253,18 @@ RETURN = ""
         (errors, "try: ...\nexcept BaseException:\n  undo()\n  raise", "try: ...\nexcept BaseException:\n  undo()"),
         (errors, "try: ...\nfinally: ...", "try: ...\nexcept: ..."),
         (python_3_9, "import json", "import yaml"),
+        (python_3_9, "import json", "import tomllib"),
         (python_3_9, f"from {OURS}_finding import parse", "from ansible.errors import AnsibleError"),
         (python_3_9, f"from {OURS[:-1]} import _finding", "from . import _finding"),
         (python_3_9, "if x: ...", "match x:\n  case 1: ..."),
+        (
+            python_3_9,
+            "import traceback\ntraceback.format_exception(type(e), e, e.__traceback__)\ntraceback.format_exception(*info)",
+            "import traceback\ntraceback.format_exception(e)",
+        ),
+        (python_3_9, "zip(a, b)", "zip(a, b, strict=True)"),
+        (python_3_9, "from itertools import chain\nchain(a)", "from itertools import pairwise\npairwise(a)"),
+        (python_3_9, "a.bit_length()", "a.bit_count()"),
         (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({})"),
         (check_mode, "AnsibleModule({}, supports_check_mode=True)", "AnsibleModule({}, supports_check_mode=False)"),
         (lock, "with module_lock(m, 'x'): m.exit_json(changed=a)", "m.exit_json(changed=a)"),

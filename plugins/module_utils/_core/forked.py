@@ -154,7 +154,7 @@ class _Guard:
         if isinstance(error, NeedsPython):
             self.failure = {ALONE: error.path}
         elif error is not None and not isinstance(error, SystemExit):
-            text = "".join(traceback.format_exception(error))
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
             self.failure = {"failed": True, "msg": f"{type(error).__name__}: {error}", "exception": text}
         return True
 
@@ -180,8 +180,9 @@ class _Process:
             print(f"\n{json.dumps(work())}")
         if ended.failure:
             print(f"\n{json.dumps(ended.failure)}")
-        atexit._run_exitfuncs()
+        # Before the callbacks: one that fails (Python 3.9 raises its exception here), or ends the process, loses no result.
         self._printed.flush()
+        atexit._run_exitfuncs()
 
     def result(self) -> dict[str, t.Any]:
         """Wait for the end, and return the result."""

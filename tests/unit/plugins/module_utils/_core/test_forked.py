@@ -91,6 +91,17 @@ def test_however_a_role_ends_the_others_go_on(run: Run, name: str) -> None:
     assert found["a"]["word"] == "ONE"
 
 
+def test_an_error_has_its_text_and_its_place(run: Run) -> None:
+    found = run({"raises": ENDS["raises"][0]})["raises"]
+    assert "in run" in found["exception"] and found["exception"].endswith("ValueError: a fault\n")
+
+
+@pytest.mark.parametrize("callback", ["os._exit, 3", "sys.exit, 3", "int, 'x'"])
+def test_a_callback_at_the_end_loses_no_result(run: Run, callback: str) -> None:
+    found = run({"a": f"import atexit, os, sys\n{RUN}    atexit.register({callback})\n{FAIL}"})
+    assert found["a"]["msg"] == "no disk"
+
+
 def test_more_than_run_at_once_keep_their_order(run: Run) -> None:
     names = [f"m{number}" for number in range(3 * forked.AT_ONCE)]
     found = run(dict.fromkeys(names, ECHO), **{name: name for name in names})
