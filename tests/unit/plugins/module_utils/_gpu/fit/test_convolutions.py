@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,34 +15,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
     load,
     memory,
     nets,
-    request,
     speed,
 )
 
+from harness.bench.fit_kernels import rates, rows
 from tests.unit.support.gpu_fit import job
-
-FIGURES = json.loads((Path(__file__).parents[6] / "docs/measurements/gpu_fit_kernels.json").read_text())
-
-
-def rates(name: str, share: float = 1.0) -> load.Rates:
-    found, card = FIGURES["rates"][name], cards.find(name).rates()
-    return load.Rates(
-        found["bf16_tflops"] * share,
-        found["tf32_tflops"] * share,
-        found["fp32_tflops"] * share,
-        found["copy_gb_s"],
-        "baseline",
-        card.cores * share,
-    )
-
-
-def rows(key: str = "rows") -> Iterator[tuple[dict[str, Any], request.Request]]:
-    for row in FIGURES[key]:
-        if "request" in row and row.get("tf32", True):
-            given = row["request"]
-            config = {"config": FIGURES["configs"][given["config"]]} if "config" in given else {}
-            several = {"gpus": 2, "sharing": "ddp", "all_reduce_gb_s": 313.9} if row.get("gpus") == 2 else {}
-            yield row, request.parse({**given, **config, **several})
 
 
 def test_convolutional_networks_on_two_cards() -> None:
