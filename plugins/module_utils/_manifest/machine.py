@@ -153,7 +153,7 @@ class Machine:
         points = [*storage.ESP]
         for line in system_mounts.fstab_lines(self.tree.text("/etc/fstab")):
             kind, _sign, value = line.source.partition("=")
-            path = f"/dev/disk/by-{kind.lower()}/{value}" if value else line.source
+            path = f"/dev/disk/by-{kind.lower()}/{system_mounts.escape_udev(value)}" if value else line.source
             if "x-systemd.automount" in line.options and path.startswith("/dev/") and self.tree.exists(path):
                 points.append(line.target)
         for point in points:

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import unescape_udev
 
 LSBLK = ("lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,RO,SERIAL,MODEL,MOUNTPOINTS,UUID,LABEL")
 BY_ID = "/dev/disk/by-id"
@@ -121,19 +122,6 @@ def parse_export(text: str) -> dict[str, str]:
     """Return the values of ``blkid --output export``, which escapes special characters of the shell."""
     pairs = lines.parse("blkid", text, {"pair": r"(?P<key>\w+)=(?P<value>.*)"})
     return {pair["key"]: re.sub(r"\\(.)", r"\1", unescape_udev(pair["value"])) for _name, pair in pairs}
-
-
-def unescape_udev(text: str) -> str:
-    """Return a text without the escapes of udev, as the names of its links have them: bytes in hexadecimal digits."""
-    raw = re.sub(
-        rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape")
-    )
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def escape_udev(text: str) -> str:
-    """Return the name that udev gives a link for a label: what is special in paths and shells is a byte in hexadecimal digits."""
-    return re.sub(r"[^\w#+\-.:=@/]", lambda found: "".join(f"\\x{code:02x}" for code in found[0].encode()), text)
 
 
 def parse_content(blkid: str, wipefs: str, blank: bool) -> Content:

@@ -22,10 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.dis
     Disk,
     describe_content,
     describe_disk,
-    escape_udev,
     find,
     format_size,
-    unescape_udev,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import (
     RECORDED,
@@ -40,6 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.req
     QUOTA_OPTION,
     Entry,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import escape_udev, unescape_udev
 
 
 def uuid_for(fs: str, new_id: t.Callable[[], str]) -> str:

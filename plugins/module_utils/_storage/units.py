@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import escape_udev
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import Entry
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import escape_udev
 
 UNITS = "/etc/systemd/system"
 DROP_IN = "rigwright-storage.conf"

@@ -236,3 +236,23 @@ def unescape(field: str) -> str:
     raw = field.encode("utf-8", "surrogateescape")
     raw = re.sub(rb"\\([0-3][0-7]{2})", lambda found: bytes([int(found[1], 8)]), raw)
     return raw.decode("utf-8", "surrogateescape")
+
+
+def unescape_udev(text: str) -> str:
+    """Return a text without the escapes of udev, as the names of its links have them: bytes in hexadecimal digits."""
+    raw = re.sub(
+        rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape")
+    )
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def escape_udev(text: str) -> str:
+    """Return the name that udev gives a link for a label: what is special in paths and shells is a byte in hexadecimal digits.
+
+    Characters beyond ASCII stay, and bytes that form none do not.
+    """
+    return re.sub(
+        r"[^0-9A-Za-z_#+\-.:=@\x80-\ud7ff\ue000-\U0010ffff]",
+        lambda found: "".join(f"\\x{code:02x}" for code in found[0].encode("utf-8", "surrogateescape")),
+        text,
+    )

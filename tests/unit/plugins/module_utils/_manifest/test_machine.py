@@ -62,15 +62,16 @@ def test_what_systemd_mounts_on_demand_is_opened(tmp_path: Path, monkeypatch: py
     (tmp_path / "etc/fstab").write_text(
         "UUID=ab-1 /data ext4 noauto,x-systemd.automount 0 0\nLABEL=gone /gone ext4 x-systemd.automount 0 0\n"
         "nas:/x /nas nfs x-systemd.automount 0 0\n/dev/sdb1 /old ext4 x-systemd.automount 0 0\nUUID=ab-1 /by-hand ext4 noauto 0 0\n"
+        'LABEL=My\\040Disk /disk ext4 x-systemd.automount 0 0\nPARTLABEL="a/b" /part ext4 x-systemd.automount 0 0\n'
     )
-    for path in ("dev/disk/by-uuid/ab-1", "dev/sdb1"):
+    for path in ("dev/disk/by-uuid/ab-1", "dev/sdb1", r"dev/disk/by-label/My\x20Disk", r"dev/disk/by-partlabel/a\x2fb"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     opened: list[str] = []
     tree = Tree(str(tmp_path))
     monkeypatch.setattr(tree, "names", opened.append)
     machines.Machine(lambda _command: (1, ""), tree).open_automounts()
-    assert opened == ["/boot/efi", "/efi", "/boot", "/data", "/old"]
+    assert opened == ["/boot/efi", "/efi", "/boot", "/data", "/old", "/disk", "/part"]
 
 
 def test_disks_are_known_by_their_sockets_too(tmp_path: Path) -> None:

@@ -146,3 +146,18 @@ def test_mount_of_a_user_holds_no_data_of_the_machine() -> None:
     found = mounts.parse_mountinfo(text)
     assert {mount.target: mount.user for mount in found} == {"/home/a/far": 1001, "/srv/pool": 0, "/srv/x": 0}
     assert [mount.target for mount in found if mounts.holds_data(mount)] == ["/srv/pool", "/srv/x"]
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("My Disk", r"My\x20Disk"),
+        ("a/b\\c", r"a\x2fb\x5cc"),
+        ("Daten…Übung 漢", r"Daten…Übung\x20漢"),
+        ("x_#+-.:=@", "x_#+-.:=@"),
+        ("latin\udce9", r"latin\xe9"),
+    ],
+)
+def test_a_label_has_the_name_that_udev_gives_it(label: str, name: str) -> None:
+    assert mounts.escape_udev(label) == name
+    assert mounts.unescape_udev(name) == label
