@@ -71,7 +71,7 @@ def plan(manifest: Facts, target: Target, request: Request) -> Plan:
     built.files(left_out)
     built.system(filled, _absent(manifest, target, filled), _boot_disk(manifest, target, request), left_out)
     result.phases, result.summary = built.phases, built.summary
-    result.notes += [*_notes(manifest, filled), *_network(manifest, target), *_switched_off(built)]
+    result.notes += [*built.notes, *_notes(manifest, filled), *_network(manifest, target), *_switched_off(built)]
     return result
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout, mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit, Partition
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import fstab_lines, is_within
@@ -44,6 +44,7 @@ class Build:
         self.sector = 512
         self.phases: dict[str, list[Facts]] = {"disks": [], "files": [], "system": []}
         self.summary: list[str] = []
+        self.notes: list[str] = []
         self.phase = "disks"
 
     def run(self, *command: str, writes: t.Sequence[str] = (), **more: t.Any) -> None:
@@ -160,7 +161,7 @@ class Build:
 
     def _subvolumes(self, name: str) -> None:
         """Create the subvolumes of a btrfs that were mounted."""
-        roots = sorted({mount["root"] for mount in self._mounts(name) if mount["root"] != "/"})
+        roots = sorted({mount["root"] for mount in mounting.own_mounts(self.manifest, name) if mount["root"] != "/"})
         if self.manifest["devices"][name]["content"]["type"] != "btrfs" or not roots:
             return
         node, place = self.nodes[name][0], f"{WORK}/btrfs"
@@ -172,58 +173,32 @@ class Build:
         self.run("umount", place)
 
     def _mount(self) -> None:
-        found = [(mount, node) for name, (node, _size) in self.nodes.items() for mount in self._mounts(name)]
-        for mount, node in sorted(
-            found, key=lambda pair: (pair[0]["target"].rstrip("/").count("/"), pair[0]["target"])
-        ):
-            place = self.at(mount["target"])
-            options = self._compression(mount) if mount["type"] == "btrfs" else []
+        places, left_out = mounting.in_order(self.manifest, [name for name in self.nodes if name not in self.empty])
+        for place in places:
+            if place.shows:
+                # Otherwise its files would land on the file system around it.
+                self.add("directory", path=self.at(place.shows), mode="")
+                self.add("directory", path=self.at(place.target), mode="")
+                self.run("mount", "--bind", self.at(place.shows), self.at(place.target))
+                continue
+            mount, node = place.mount, self.nodes[place.device][0]
+            options = self._compression(place.target) if mount["type"] == "btrfs" else []
             options += [f"subvol={mount['root']}"] if mount["type"] == "btrfs" and mount["root"] != "/" else []
-            self.add("directory", path=place, mode="0755")
-            self.run("mount", *(["-o", ",".join(options)] if options else []), node, place, writes=[node])
-        self._bind()
+            self.add("directory", path=self.at(place.target), mode="0755")
+            self.run(
+                *("mount", *(["-o", ",".join(options)] if options else []), node, self.at(place.target)), writes=[node]
+            )
+        self.notes += [
+            f"{mount['root']} of {mount.get('source') or mount['type']}, which was mounted at {mount['target']}, "
+            "cannot be mounted there before the restore: its files come back to the file system around it"
+            for mount in left_out
+        ]
 
-    def _compression(self, mount: Facts) -> list[str]:
+    def _compression(self, target: str) -> list[str]:
         """Return how a btrfs compresses: otherwise its files would need more than they did."""
         lines = fstab_lines(self.manifest.get("files", {}).get("fstab", ""))
-        options = [option for line in lines if line.target == mount["target"] for option in line.options]
+        options = [option for line in lines if line.target == target for option in line.options]
         return [option for option in options if option.startswith("compress")]
-
-    def _bind(self) -> None:
-        """Mount again what shows a directory of a file system elsewhere: its files would land on the file system around that."""
-        found = [
-            (mount, own)
-            for name in self.nodes
-            for own in [self._mounts(name)]
-            for mount in layout.mounts_of(self.manifest, name)
-            if mount not in own
-        ]
-        for mount, own in sorted(found, key=lambda pair: (pair[0]["target"].count("/"), pair[0]["target"])):
-            source, place = self._shown(mount, own), self.at(mount["target"])
-            if source not in ("", place):
-                self.add("directory", path=source, mode="")
-                self.add("directory", path=place, mode="")
-                self.run("mount", "--bind", source, place)
-
-    def _shown(self, mount: Facts, own: t.Sequence[Facts]) -> str:
-        """Return the directory that a mount shows, by one of its file system's own mounts; empty if none leads there."""
-        around = [base for base in own if is_within(mount["root"], base["root"])]
-        if not around:
-            return ""
-        base = max(around, key=lambda base: len(base["root"]))
-        path = base["target"].rstrip("/") + mount["root"][len(base["root"].rstrip("/")) :].rstrip("/") or "/"
-        others = {row["target"] for row in self.manifest["mounts"]} - {base["target"], mount["target"]}
-        hidden = any(is_within(path, other) and is_within(other, base["target"]) for other in others)
-        return "" if hidden else self.at(path)
-
-    def _mounts(self, name: str) -> list[Facts]:
-        """Return where a device is mounted. A directory of it that is mounted as well is visible through that, and is no subvolume."""
-        if name in self.empty:
-            return []
-        mounts = layout.mounts_of(self.manifest, name)
-        if self.manifest["devices"][name]["content"]["type"] == "btrfs":
-            return [mount for mount in mounts if mount["root"] == mount.get("subvolume", mount["root"])]
-        return [mount for mount in mounts if mount["root"] == "/"][:1]
 
     def at(self, path: str) -> str:
         return ROOT if path == "/" else f"{ROOT}{path}"

@@ -194,7 +194,7 @@ def test_a_swap_file_of_a_kept_disk_is_not_created() -> None:
         ([("/data", "/"), ("/data2", "/")], ["/target/data /target/data2"]),
         ([("/data", "/"), ("/data/docker", "/docker")], []),
         ([("/home", "/home")], []),
-        ([("/data", "/"), ("/data/x", "/x"), ("/srv", "/x/y")], []),
+        ([("/data", "/"), ("/data/x", "/x"), ("/srv", "/x/y")], ["/target/data/x/y /target/srv"]),
     ],
 )
 def test_files_of_a_bind_mount_come_back_to_their_disk(mounts: list[tuple[str, str]], bound: list[str]) -> None:
