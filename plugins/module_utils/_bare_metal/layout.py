@@ -6,6 +6,7 @@
 
 The additional space of a larger disk goes to the largest place for data. On a smaller disk such places shrink, none below what its
 files need; if these do not fit, the error has the numbers. Everything begins at a whole MiB: right for every sector size and every SSD.
+Only a full disk whose first partition began earlier is as it was, for it would not fit on its like.
 """
 
 from __future__ import annotations
@@ -221,16 +222,36 @@ def lay_out(
         has_device = row["name"] in manifest["devices"]
         needed = min(old, least(manifest, row["name"], data)) if has_device else old
         shares.append(Share(row["name"], max(1, old // MIB), min(max(1, old // MIB), max(1, -(-needed // MIB)))))
-    logical = [row for row in plain if is_logical(table, row)]
-    # Each logical partition has a table of its own before it.
-    room = (size - HEAD - tail(table, sector)) // MIB - len(logical)
-    if table["type"] == "dos":
-        room = min(room, _DOS_SECTORS * sector // MIB - 2 - len(logical))
+    # Each logical partition has a table of its own before it, and an extended one without any has its own still.
+    tables_within = len([row for row in plain if is_logical(table, row)]) or len(rows) - len(plain)
+    end = _end(table, size, sector)
+    head, needed = HEAD, sum(share.least for share in shares) + tables_within
+    if rows and HEAD + needed * MIB > end:
+        # A full disk whose first partition began earlier fits on its like.
+        head = min(HEAD, max(_least_head(table, sector), -(-rows[0]["start"] * table["sector"] // sector) * sector))
+    room = (end - head) // MIB - tables_within
     sizes = divide(shares, room, "MiB")
     growing = grow or default_grow(manifest, [share.name for share in shares])
     if growing in sizes:
         sizes[growing] += room - sum(sizes.values())
-    return _place(table, rows, {name: mib * MIB for name, mib in sizes.items()})
+    placed = _place(table, rows, {name: mib * MIB for name, mib in sizes.items()}, head)
+    last = max((partition.start + partition.size for partition in placed), default=0)
+    if last > end:
+        # sfdisk would say so on an emptied disk.
+        raise DoesNotFit(f"the partitions end at {-(-last // MIB)} MiB, and the disk has room up to {end // MIB}")
+    return placed
+
+
+def _end(table: Facts, size: int, sector: int) -> int:
+    """Return where the last partition of a disk ends at most."""
+    if table["type"] == "dos":
+        return min(size, _DOS_SECTORS * sector // MIB * MIB - MIB)
+    return size - tail(table, sector)
+
+
+def _least_head(table: Facts, sector: int) -> int:
+    """Return where the first partition begins at least: after the table."""
+    return 2 * sector + _GPT_ENTRIES if table["type"] == "gpt" else sector
 
 
 def tail(table: Facts, sector: int) -> int:
@@ -258,9 +279,9 @@ def is_logical(table: Facts, row: t.Mapping[str, t.Any]) -> bool:
     return table["type"] == "dos" and row["number"] > 4
 
 
-def _place(table: Facts, rows: t.Sequence[Facts], sizes: t.Mapping[str, int]) -> list[Partition]:
-    """Place the partitions in the old order, from the first MiB on; an extended partition encloses its logical ones."""
-    placed, place = [], HEAD
+def _place(table: Facts, rows: t.Sequence[Facts], sizes: t.Mapping[str, int], head: int) -> list[Partition]:
+    """Place the partitions in the old order, from the head on; an extended partition encloses its logical ones."""
+    placed, place = [], head
     logical = [row for row in rows if is_logical(table, row)]
     for row in rows:
         if is_logical(table, row):
@@ -284,11 +305,11 @@ def _quoted(text: str) -> str:
     return re.sub(r'["\\]', lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def script(table: Facts, partitions: t.Iterable[Partition], sector: int) -> str:
+def script(table: Facts, partitions: t.Sequence[Partition], sector: int) -> str:
     """Return the table as sfdisk reads it: the same ids, types, names and attributes."""
     lines = [f"label: {table['type']}", f"label-id: {table['id']}", "unit: sectors"]
     if table["type"] == "gpt":
-        lines.append(f"first-lba: {HEAD // sector}")
+        lines.append(f"first-lba: {min([HEAD, *(partition.start for partition in partitions)]) // sector}")
     lines.append("")
     for partition in partitions:
         row = partition.row

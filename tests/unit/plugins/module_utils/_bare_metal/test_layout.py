@@ -59,6 +59,74 @@ def test_partitions_fit_are_aligned_and_do_not_overlap(
     assert end <= size - layout.tail(table, sector)
 
 
+@st.composite
+def disks(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
+    """Return a strategy for a full disk and its sectors: it begins anywhere in the first MiB, and some have an extended partition."""
+    kind, count = draw(st.sampled_from(("gpt", "dos"))), draw(st.integers(1, 4))
+    manifest = simple(*(("swap", 1, 0) for _number in range(count)), table=kind)
+    rows = manifest["disks"]["sda"]["table"]["partitions"]
+    extended = draw(st.integers(0, count)) if kind == "dos" else 0
+    place, logical = draw(st.sampled_from((34, 40, 63, 64, 2048))), []
+    for row in rows:
+        row |= {"start": place, "size": draw(st.integers(2048, 20000))}
+        if row["number"] == extended:
+            row |= {"type": draw(st.sampled_from(("5", "f", "85"))), "size": draw(st.sampled_from((2, 2048, 5000)))}
+            for number in range(5, 5 + draw(st.integers(0, 2))):
+                inner = {"number": number, "name": f"sda{number}", "type": "83", "size": 9000}
+                logical.append({**row, **inner, "start": place + row["size"]})
+                row["size"] += 9063
+        manifest["devices"][row["name"]]["size"] = row["size"] * 512
+        place += row["size"]
+    rows += logical
+    return manifest, place + (33 if kind == "gpt" else 0)
+
+
+@settings(max_examples=300)
+@given(disks(), st.integers(-4096, 8192), st.sampled_from((512, 4096)))
+def test_what_is_planned_is_on_the_disk(machine: tuple[dict[str, Any], int], more: int, sector: int) -> None:
+    """What sfdisk refuses, it refuses once the disk is emptied."""
+    manifest, sectors = machine
+    table, size = manifest["disks"]["sda"]["table"], (sectors + more) * 512 // sector * sector
+    try:
+        partitions = layout.lay_out(manifest, "sda", size, sector, {})
+    except layout.DoesNotFit:
+        nested = [row for row in table["partitions"] if layout.is_extended(table, row)]
+        assert more < 0 or nested or sector > 512
+        return
+    first = partitions[0].start // sector
+    assert first >= (2 + 128 * 128 // sector if table["type"] == "gpt" else 1)
+    assert f"first-lba: {first}" in layout.script(table, partitions, sector) or table["type"] == "dos"
+    end = 0
+    for partition in sorted(partitions, key=lambda found: found.start):
+        assert partition.start % sector == 0 and partition.start >= end and partition.size > 0
+        # What an extended one holds is within it, and has a place for its own table.
+        end = partition.start + (1 if layout.is_extended(table, partition.row) else partition.size)
+        assert partition.start + partition.size <= size - layout.tail(table, sector)
+    assert len(partitions) == len(table["partitions"])
+
+
+def test_an_empty_extended_partition_has_room() -> None:
+    manifest = simple(("ext4 /", 8000, 1000), ("none", 1, 0), table="dos")
+    manifest["disks"]["sda"]["table"]["partitions"][1]["type"] = "5"
+    assert sizes(manifest, 8 * GIB) == {1: 8190, 2: 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "start", "sector", "first"),
+    [("gpt", 34, 512, 34), ("gpt", 40, 512, 40), ("gpt", 34, 4096, 6), ("dos", 63, 512, 63), ("dos", 63, 4096, 8)],
+)
+def test_a_full_disk_that_begins_early_fits_on_its_like(table: str, start: int, sector: int, first: int) -> None:
+    manifest, size = simple(("crypto_LUKS", 1, 0), table=table), 8 * GIB - MIB // 2
+    (row,) = manifest["disks"]["sda"]["table"]["partitions"]
+    row |= {"start": start, "size": size // 512 - start - (33 if table == "gpt" else 0)}
+    manifest["devices"]["sda1"]["size"] = row["size"] * 512
+    (part,) = layout.lay_out(manifest, "sda", size, sector, {})
+    assert (part.start, part.size) == (first * sector, 8191 * MIB)
+    # A larger one has it where it is best.
+    (part,) = layout.lay_out(manifest, "sda", 9 * GIB, sector, {})
+    assert part.start == MIB
+
+
 def sizes(manifest: dict[str, Any], size: int, disk: str = "sda", **more: Any) -> dict[int, int]:
     """MiB by the partition's number."""
     return {
