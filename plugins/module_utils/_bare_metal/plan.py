@@ -27,6 +27,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document, storage
 
+BIOS_BOOT = "21686148-6449-6E6F-744E-656564454649"
+_GAP, _PARTITION = 1, 2
+
 
 def plan(manifest: Facts, target: Target, request: Request) -> Plan:
     """Plan the rebuild, or return its problems."""
@@ -98,16 +101,29 @@ def _absent(manifest: Facts, target: Target, names: t.Sequence[str]) -> list[str
 
 
 def _boot_disk(manifest: Facts, target: Target, request: Request) -> tuple[str, str]:
-    """Return the path, and a name that survives reboots, of the disk that a BIOS boots: that of /boot, or of /."""
+    """Return the path, and a name that survives reboots, of the disk that a BIOS boots: that of /boot, or of /.
+
+    Of several, and where that one has no room for grub, it is the disk that has a partition for it.
+    """
     for point in ("/boot", "/"):
         under = layout.devices_under(manifest, point)
-        for disk, path in request.disks.items():
-            if disk in under:
-                name = target.find(path)
-                return target.devices[name]["path"], next(
-                    iter(target.paths.get(name, ())), target.devices[name]["path"]
-                )
+        found = [disk for disk in request.disks if disk in under]
+        if found:
+            disk = max(found, key=lambda name: _room_for_grub(manifest, name))
+            if not _room_for_grub(manifest, disk):
+                disk = max([disk, *request.disks], key=lambda name: _room_for_grub(manifest, name) == _PARTITION)
+            name = target.find(request.disks[disk])
+            path = target.devices[name]["path"]
+            return path, next(iter(target.paths.get(name, ())), path)
     return "", ""
+
+
+def _room_for_grub(manifest: Facts, disk: str) -> int:
+    """Return whether grub has a partition of its own on a disk, or a gap before the first one, or nothing."""
+    table = manifest["disks"][disk]["table"]
+    if table and any(row["type"].upper() == BIOS_BOOT for row in table["partitions"]):
+        return _PARTITION
+    return _GAP if table and table["type"] == "dos" else 0
 
 
 def _network(manifest: Facts, target: Target) -> list[str]:

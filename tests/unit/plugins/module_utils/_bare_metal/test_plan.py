@@ -321,3 +321,52 @@ def test_a_line_of_crypttab_that_is_switched_off_is_named() -> None:
     manifest = {**copy.deepcopy(ROOT), "files": {"fstab": "", "crypttab": "swap /dev/sdz /dev/urandom swap\n"}}
     (note,) = plan_of(manifest, blank(vda=8 * GIB), {"sda": "/dev/disk/by-id/vda"}).notes
     assert note.startswith("/etc/crypttab: a name of the old machine, and another disk's here: swap /dev/sdz")
+
+
+def on_two_disks(boots: str, table: str = "gpt") -> dict[str, Any]:
+    """Return a machine by BIOS whose / is a volume on sda2 and sdb1; grub has its partition on one of sda and sdb."""
+    manifest = on_lvm()
+    first = manifest["disks"]["sda"]["table"]["partitions"][0]
+    manifest["devices"]["sdb"] = device("disk", "/dev/sdb", 9 * GIB)
+    manifest["devices"]["sdb1"] = device("part", "/dev/sdb1", 7000 * MIB, "sdb", "LVM2_member", "u-sdb1")
+    other = copy.deepcopy(manifest["disks"]["sda"])
+    other["table"]["type"] = table
+    other["table"]["partitions"] = [{**first, "name": "sdb1"}]
+    manifest["disks"]["sdb"] = other
+    manifest["volume_groups"]["vg"]["devices"].append({"path": "/dev/sdb1"})
+    manifest["devices"]["vg-root"]["parents"] = ["sda1", "sdb1"]
+    rows = manifest["disks"][boots]["table"]["partitions"]
+    grub = {"number": 2, "name": f"{boots}2", "type": "21686148-6449-6e6f-744e-656564454649", "size": 2048}
+    rows.append({**first, **grub, "start": first["start"] + first["size"]})
+    manifest["devices"][f"{boots}2"] = device("part", f"/dev/{boots}2", MIB, boots)
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("boots", "table", "path"), [("sda", "gpt", "/dev/vda"), ("sdb", "gpt", "/dev/vdb"), ("sda", "dos", "/dev/vda")]
+)
+def test_grub_is_installed_where_it_has_its_partition(boots: str, table: str, path: str) -> None:
+    disks = {"sda": "/dev/disk/by-id/vda", "sdb": "/dev/disk/by-id/vdb"}
+    for order in (["sda", "sdb"], ["sdb", "sda"]):
+        plan = plan_of(
+            on_two_disks(boots, table), blank(vda=9 * GIB, vdb=9 * GIB), {disk: disks[disk] for disk in order}
+        )
+        assert plan.refusals == []
+        (command,) = (step["command"] for step in steps_of(plan) if "grub-install" in step.get("command", ()))
+        assert command[-1] == path
+
+
+def test_grub_is_installed_on_another_disk_where_that_of_the_system_has_no_room() -> None:
+    manifest = copy.deepcopy(ROOT)
+    manifest["devices"]["sdb"] = device("disk", "/dev/sdb", GIB)
+    manifest["devices"]["sdb1"] = device("part", "/dev/sdb1", MIB, "sdb")
+    manifest["disks"]["sdb"] = copy.deepcopy(manifest["disks"]["sda"])
+    row = manifest["disks"]["sdb"]["table"]["partitions"][0]
+    row |= {"name": "sdb1", "type": "21686148-6449-6E6F-744E-656564454649", "size": 2048}
+    manifest["disks"]["sdb"]["table"]["partitions"] = [row]
+    disks = {"sda": "/dev/disk/by-id/vda", "sdb": "/dev/disk/by-id/vdb"}
+    for table, path in (("gpt", "/dev/vdb"), ("dos", "/dev/vda")):
+        manifest["disks"]["sda"]["table"]["type"] = table
+        plan = plan_of(manifest, blank(vda=8 * GIB, vdb=GIB), disks)
+        (command,) = (step["command"] for step in steps_of(plan) if "grub-install" in step.get("command", ()))
+        assert command[-1] == path
