@@ -31,6 +31,11 @@ EXPECTED, FOUND = f"{DIRECTORY}/first_boot_expected.json", f"{DIRECTORY}/first_b
 NETWORK_S = 90
 # The kernel links an interface to those below it by this prefix and their names.
 _LOWER = "lower_"
+# What programs make within a machine, as ip(8) names these kinds: it reaches others by a card below it, or as a tunnel in another one.
+_WITHIN = frozenset({
+    "bond", "bridge", "dummy", "geneve", "gre", "gretap", "ifb", "ip6gre", "ip6gretap", "ip6tnl", "ipip", "ipvlan", "macsec", "macvlan",
+    "macvtap", "netkit", "nlmon", "ovpn", "sit", "team", "tun", "veth", "vlan", "vrf", "vti", "vti6", "vxlan", "wireguard", "xfrm",
+})  # fmt: skip
 UNIT_TEXT = f"""\
 [Unit]
 Description=Check that this machine is what it was before it was built again
@@ -96,13 +101,19 @@ def read_machine(tree: Tree, wait_s: float) -> Facts:
 
 def addresses(tree: Tree) -> list[str]:
     """Return the interfaces that have an address for others to reach. Bridges of containers and tunnels reach nobody by themselves."""
-    text = programs.run(["ip", "-j", "address"]).stdout
+    text = programs.run(["ip", "-j", "-d", "address"]).stdout
     return [
         interface["ifname"]
         for interface in (json.loads(text) if text.strip() else [])
         if any(address.get("scope") == "global" for address in interface.get("addr_info", ()))
-        and has_card(tree, interface["ifname"])
+        and (_reaches_others(interface) or has_card(tree, interface["ifname"]))
     ]
+
+
+def _reaches_others(interface: Facts) -> bool:
+    """Return whether an interface may reach others without a card below it, as a port of Open vSwitch or a line of PPP."""
+    kind = interface.get("linkinfo", {}).get("info_kind", "")
+    return kind not in _WITHIN and interface.get("link_type") != "loopback"
 
 
 def has_card(tree: Tree, name: str) -> bool:

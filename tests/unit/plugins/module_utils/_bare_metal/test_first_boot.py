@@ -95,8 +95,21 @@ def test_the_unit_runs_once_and_waits_for_the_whole_system() -> None:
     assert "DefaultDependencies=no" in text
 
 
-def addresses_on(root: Path, monkeypatch: pytest.MonkeyPatch, scopes: Mapping[str, Sequence[str]]) -> list[str]:
-    rows = [{"ifname": name, "addr_info": [{"scope": scope} for scope in found]} for name, found in scopes.items()]
+def addresses_on(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scopes: Mapping[str, Sequence[str]],
+    kinds: Mapping[str, str] | None = None,
+) -> list[str]:
+    rows = [
+        {
+            "ifname": name,
+            "link_type": "loopback" if name == "lo" else "ether",
+            "addr_info": [{"scope": scope} for scope in found],
+            **({"linkinfo": {"info_kind": kinds[name]}} if kinds and name in kinds else {}),
+        }
+        for name, found in scopes.items()
+    ]
     answer = SimpleNamespace(stdout=json.dumps(rows) if rows else "")
     monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: answer)
     return first_boot.addresses(Tree(str(root)))
@@ -118,7 +131,15 @@ def test_a_bridge_counts_only_with_a_card_below_it(tmp_path: Path, monkeypatch: 
     interface(tmp_path, "eno1/device", "eno1/upper_bond0", "veth1a2b", "wg0", "docker0/lower_veth1a2b", "virbr0")
     interface(tmp_path, "bond0/lower_eno1", "bond0.7/lower_bond0", "br0/lower_bond0.7", "br0/lower_vnet3", "vnet3")
     scopes = {name: ["global"] for name in ("docker0", "virbr0", "wg0", "br0", "bond0.7")}
-    assert addresses_on(tmp_path, monkeypatch, scopes) == ["br0", "bond0.7"]
+    kinds = {"docker0": "bridge", "virbr0": "bridge", "wg0": "wireguard", "br0": "bridge", "bond0.7": "vlan"}
+    assert addresses_on(tmp_path, monkeypatch, scopes, kinds) == ["br0", "bond0.7"]
+
+
+def test_what_the_kernel_links_to_no_card_may_reach_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interface(tmp_path, "lo", "br-ex", "ppp0", "tailscale0", "veth1a2b")
+    kinds = {"br-ex": "openvswitch", "ppp0": "ppp", "tailscale0": "tun", "veth1a2b": "veth"}
+    scopes = {name: ["global"] for name in ("lo", *kinds)}
+    assert addresses_on(tmp_path, monkeypatch, scopes, kinds) == ["br-ex", "ppp0"]
 
 
 def test_a_check_without_a_network_does_not_look_for_one() -> None:
