@@ -26,15 +26,20 @@ def rebuild(config: Config) -> list[Finding]:
     try:
         manifest = record.read(path, "the next backup writes it again")
         found = trial.problems(document.check(manifest)) if manifest is not None else []
+        empty = trial.left_empty(manifest) if manifest is not None else []
     except (OSError, ValueError) as error:
         return [finding(ID, "warn", f"the manifest cannot be used: {shown(str(error))}", _RUN)]
     if manifest is None:
         return [finding(ID, "skip", f"no backup has written {path} yet", _RUN)]
     if not found:
         moment = shown(str(manifest.get("made") or "an unknown time"))
-        return [finding(ID, "pass", f"by the manifest of {moment} this machine can be built again")]
-    listed = "; ".join(found[:_MOST]) + (f"; {len(found) - _MOST} more" if len(found) > _MOST else "")
-    evidence = f"this machine cannot be built again as it is: {shown(listed)}"
+        without = f"; {shown(_listed(empty))} would be left empty" if empty else ""
+        return [finding(ID, "pass", f"by the manifest of {moment} this machine can be built again{without}")]
+    evidence = f"this machine cannot be built again as it is: {shown(_listed(found, '; '))}"
     return [
         finding(ID, "warn", evidence, "see docs/bare_metal.md; where that is not wanted, set backup_manifest to false")
     ]
+
+
+def _listed(rows: list[str], between: str = ", ") -> str:
+    return between.join([*rows[:_MOST], *([f"{len(rows) - _MOST} more"] if len(rows) > _MOST else [])])

@@ -388,7 +388,7 @@ def _lasting_names(manifest: Facts, name: str) -> set[str]:
     return {f"/dev/mapper/{name}", f"{files.BY}id/dm-name-{name}", *volumes}
 
 
-def _mounts_at_boot(manifest: Facts, target: str) -> bool:
+def mounts_at_boot(manifest: Facts, target: str) -> bool:
     """Return whether the system mounts this by itself, and not only when a user opens it."""
     rows = [line for line in fstab_lines(manifest.get("files", {}).get("fstab", "")) if line.target == target]
     if not rows:
@@ -405,7 +405,7 @@ def expectations(manifest: Facts, names: t.Sequence[str], swap: bool) -> Facts:
             mount["target"]
             for name in names
             for mount in layout.mounts_of(manifest, name)
-            if _mounts_at_boot(manifest, mount["target"])
+            if mounts_at_boot(manifest, mount["target"])
         ),
         "swap": swap or any("[SWAP]" in manifest["devices"][name]["mountpoints"] for name in names),
         "driver": manifest["nvidia"]["driver"],

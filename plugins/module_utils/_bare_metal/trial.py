@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import checks, layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import checks, layout, steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import (
     BY_ID,
     MADE,
+    NEEDED,
     Facts,
     Request,
     Target,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import parse_fstab
 
 
 def _unused(manifest: Facts) -> tuple[str, ...]:
@@ -37,9 +39,27 @@ def _is_made(manifest: Facts, name: str) -> bool:
 
 
 def _is_used(manifest: Facts, name: str) -> bool:
-    return bool(manifest["devices"][name]["mountpoints"]) or any(
+    """Return whether the system needs what is on a device. A stick that somebody has plugged in, it does without."""
+    points = manifest["devices"][name]["mountpoints"]
+    return any(_is_needed(manifest, point) for point in points) or any(
         _is_used(manifest, child) for child in layout.children(manifest, name)
     )
+
+
+def _is_needed(manifest: Facts, point: str) -> bool:
+    fstab = manifest.get("files", {}).get("fstab", "")
+    if point in NEEDED or not point.startswith("/"):
+        return True
+    return point in parse_fstab(fstab) if fstab else steps.mounts_at_boot(manifest, point)
+
+
+def left_empty(manifest: Facts) -> list[str]:
+    """Return what a rebuild leaves empty, with its kind."""
+    return [
+        f"{name} ({manifest['devices'][name]['content']['type']})"
+        for name in _unused(manifest)
+        if manifest["devices"][name]["content"]["type"]
+    ]
 
 
 def problems(manifest: Facts) -> list[str]:

@@ -35,6 +35,14 @@ def test_machine_that_can_be_rebuilt_passes(tmp_path: Path) -> None:
     assert row["status"] == "pass" and "2026-01-02T03:04:05Z" in row["evidence"]
 
 
+def test_what_would_be_left_empty_is_named(tmp_path: Path) -> None:
+    manifest = {**simple(("ext4 /", 4000, 1000), *(("ntfs", 100, 0),) * 6), "made": ""}
+    row = found(tmp_path / "manifest.json", json.dumps(manifest).encode())
+    assert row["status"] == "pass"
+    names = ", ".join(f"sda{number} (ntfs)" for number in range(2, 7))
+    assert row["evidence"].endswith(f"can be built again; {names}, 1 more would be left empty")
+
+
 def test_machine_without_a_backup_is_skipped(tmp_path: Path) -> None:
     row = found(tmp_path / "manifest.json", None)
     assert row["status"] == "skip" and "no backup has written" in row["evidence"]

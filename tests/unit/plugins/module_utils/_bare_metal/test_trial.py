@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import trial
 
 from tests.unit.support.manifest.manifests import device, recorded, simple
@@ -57,3 +58,26 @@ def test_what_is_locked_or_holds_virtual_machines_is_no_problem() -> None:
     manifest["devices"]["vms-vm"] = device("lvm", "/dev/mapper/vms-vm", 1 << 20, "sda3", "ext4", mountpoints=["/vm"])
     (line,) = trial.problems(manifest)
     assert line.startswith("bare_metal_empty lacks sda3, with volumes of vms")
+
+
+@pytest.mark.parametrize(
+    ("point", "fstab", "needed"),
+    [
+        ("/media/alice/STICK", "", False),
+        ("/media/alice/STICK", "UUID=uuid-1 / ext4\n", False),
+        ("/mnt/win", "UUID=uuid-1 / ext4\nUUID=uuid-2 /mnt/win ntfs noauto,user\n", False),
+        ("/mnt/win", "UUID=uuid-1 / ext4\n", False),
+        ("/mnt/win", "UUID=uuid-1 / ext4\nUUID=uuid-2 /mnt/win ntfs nofail\n", True),
+        ("/media/win", "UUID=uuid-1 / ext4\nUUID=uuid-2 /media/win ntfs nofail\n", True),
+        ("/usr", "UUID=uuid-1 / ext4\n", True),
+        ("[SWAP]", "UUID=uuid-1 / ext4\n", True),
+    ],
+)
+def test_what_the_system_does_not_mount_by_itself_is_no_problem(point: str, fstab: str, needed: bool) -> None:
+    manifest = simple(("ext4 /", 4000, 1000), ("ntfs", 900, 0))
+    manifest["devices"]["sda2"]["mountpoints"] = [point]
+    if point.startswith("/"):
+        manifest["mounts"].append({**manifest["mounts"][0], "target": point, "source": "/dev/sda2", "type": "ntfs"})
+    manifest["files"] = {"fstab": fstab}
+    assert bool(trial.problems(manifest)) is needed
+    assert trial.left_empty(manifest) == ([] if needed else ["sda2 (ntfs)"])
