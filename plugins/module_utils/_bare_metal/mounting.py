@@ -72,7 +72,7 @@ def _before(place: Place, places: t.Sequence[Place]) -> list[Place]:
     found: list[Place] = []
     new = [place]
     while new:
-        new = [other for other in places if other not in found and any(one.comes_after(other) for one in new)]
+        new = [other for other in places if other not in found and any(later.comes_after(other) for later in new)]
         found += new
     return found
 

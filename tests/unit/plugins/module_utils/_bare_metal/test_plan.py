@@ -356,7 +356,7 @@ def test_grub_is_installed_where_it_has_its_partition(boots: str, table: str, pa
         assert command[-1] == path
 
 
-def test_grub_is_installed_on_another_disk_where_that_of_the_system_has_no_room() -> None:
+def test_grub_goes_to_another_disk_where_the_first_has_no_room() -> None:
     manifest = copy.deepcopy(ROOT)
     manifest["devices"]["sdb"] = device("disk", "/dev/sdb", GIB)
     manifest["devices"]["sdb1"] = device("part", "/dev/sdb1", MIB, "sdb")
