@@ -21,6 +21,17 @@ description:
   - Says which task is still running when nothing was shown for a while, unless P(rigwright.workstation.progress#callback) shows a table.
   - Leaves the argument spec of a role out of the error about an argument, unless C(-v) is given.
 options:
+  internals:
+    description:
+      - Whether private parts of ansible-core are used. Without them, the report counts no modules, no role is planned ahead, and a run
+        takes longer. Nothing else depends on them.
+    type: bool
+    default: true
+    ini:
+      - section: callback_rigwright_report
+        key: internals
+    env:
+      - name: RIGWRIGHT_REPORT_INTERNALS
   silence:
     description: After so many seconds without a word the running task is named, and again after as many more. V(0) never does.
     type: float
@@ -63,27 +74,22 @@ requirements:
 
 import contextlib
 import datetime
-import fcntl
-import functools
-import importlib
 import json
 import os
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ansible import __version__ as ansible_version
 from ansible import constants as C
 from ansible import context
 from ansible.playbook.role_include import IncludeRole
-from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
-from ansible_collections.rigwright.workstation.plugins.plugin_utils import _preload, _report_files, _unchanged
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _internals, _report_files, _unchanged
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live, named
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
@@ -105,12 +111,15 @@ if TYPE_CHECKING:
 # The actions that record findings.
 FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
 PROGRESS = "rigwright.workstation.progress"
-PLAN = "rigwright.workstation.plan"
-# Modules that change nothing, whatever becomes of their result.
-READERS = ("slurp", "stat", "find", "setup", "assert", "debug", "set_fact")
 PREPARE = "rigwright.workstation.prepare"
 WRITER = "rigwright.workstation.write_report"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
+
+
+def _noted(task: Task) -> dict[str, Any]:
+    """Return what is noted of a module that a task starts."""
+    # Facts are gathered once for all roles, by the first that asks.
+    return {"role": "common" if task.action == PREPARE else _role_of(task), "verify": proves(task)}
 
 
 def _role_of(task: Task) -> str | None:
@@ -123,12 +132,6 @@ def _name_of(task: Task) -> str:
     return task.get_name() if isinstance(task, IncludeRole) else task.get_name(include_role_fqcn=False)
 
 
-def _may_have_changed(task: Task) -> bool:
-    """Return whether a task says itself whether it has changed or failed, or still runs, and is none that only reads."""
-    decides = task.changed_when or task.failed_when or task.async_val
-    return bool(decides) and task.action.rpartition(".")[2] not in READERS
-
-
 def _only_writes_pages(playbook: Playbook) -> bool:
     """Return True if each play of *playbook* has a task that writes a page of reports."""
 
@@ -137,70 +140,6 @@ def _only_writes_pages(playbook: Playbook) -> bool:
 
     plays = playbook.get_plays()
     return bool(plays) and all(writes_pages(play) for play in plays)
-
-
-@contextlib.contextmanager
-def _journal() -> Iterator[IO[bytes]]:
-    """Give a file to which workers append, which are forked later and inherit it open."""
-    with tempfile.TemporaryFile() as journal:
-        fcntl.fcntl(journal, fcntl.F_SETFL, os.O_APPEND)
-        yield journal
-
-
-@contextlib.contextmanager
-def _module_runs_noted(starter: Any, journal: IO[bytes]) -> Iterator[None]:
-    """Note each module that actions start, in whichever process: a line of JSON in the journal.
-
-    Ansible reports tasks to a callback, not modules, and an action plugin may start none or several. All of them go
-    through one method of *starter*, in workers that are forked after it is wrapped.
-    """
-    execute = starter._execute_module
-
-    @functools.wraps(execute)
-    def noted(self: ActionBase, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        # Ansible's own actions give task_vars by name; an action that gives none is counted under no host's name.
-        task_vars = kwargs.get("task_vars") or {}
-        host = task_vars.get("inventory_hostname", "unknown host")
-        # Facts are gathered once for all roles, by the first that asks.
-        role = "common" if self._task.action == PREPARE else _role_of(self._task)
-        run = {"host": host, "role": role, "verify": proves(self._task)}
-        os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
-        result: dict[str, Any] = execute(self, *args, **kwargs)
-        return result
-
-    starter._execute_module = noted
-    try:
-        yield
-    finally:
-        starter._execute_module = execute
-
-
-def _starter_of_mitogen(strategy: str) -> Any | None:
-    """Return what starts modules under a strategy of Mitogen; it comes before Ansible's own."""
-    if not strategy.rpartition(".")[2].startswith("mitogen"):
-        return None
-    try:
-        return importlib.import_module("ansible_mitogen.mixins").ActionModuleMixin
-    except ImportError:
-        return None
-
-
-@contextlib.contextmanager
-def _argument_specs_left_out() -> Iterator[None]:
-    """Let the error about a role's argument end with the error, not with pages of the role's argument spec."""
-    dump = CallbackBase._dump_results
-
-    @functools.wraps(dump)
-    def shortened(self: CallbackBase, result: Mapping[str, Any], *args: Any, **kwargs: Any) -> str:
-        if "argument_spec_data" in result and self._display.verbosity == 0:
-            result = {"msg": result["msg"]}
-        return dump(self, result, *args, **kwargs)
-
-    CallbackBase._dump_results = shortened
-    try:
-        yield
-    finally:
-        CallbackBase._dump_results = dump
 
 
 class _Silence:
@@ -260,14 +199,12 @@ class CallbackModule(CallbackBase):
             check_mode=bool(context.CLIARGS.get("check")),
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         )
-        _unchanged.watch()
+        self._internals = _internals.Internals(_noted) if self.get_option("internals") else None
+        if self._internals:
+            _unchanged.watch()
         self._began = self._play_began = time.monotonic()
         self._task_began: dict[tuple[str, str], float] = {}
         self._open = contextlib.ExitStack()
-        self._module_runs = self._open.enter_context(_journal())
-        self._starters = [ActionBase]
-        self._open.enter_context(_module_runs_noted(ActionBase, self._module_runs))
-        self._open.enter_context(_argument_specs_left_out())
         self._silence = _Silence(
             self.get_option("silence"), lambda line: self._display.display(shown(line), color=C.COLOR_SKIP)
         )
@@ -281,15 +218,14 @@ class CallbackModule(CallbackBase):
         with self._warning_of_an_unusable_path():
             if self._path and Path(self._path).is_file():
                 Path(self._path).replace(self._path + PREVIOUS)
-        _preload.preload()
+        if self._internals:
+            self._internals.start()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._end_play()
         self._report.plays.append({"name": play.get_name().strip(), "seconds": 0.0})
-        starter = _starter_of_mitogen(play.strategy)
-        if starter and starter not in self._starters:
-            self._starters.append(starter)
-            self._open.enter_context(_module_runs_noted(starter, self._module_runs))
+        if self._internals:
+            self._internals.start_play(play.strategy)
 
     def v2_runner_on_start(self, host: Host, task: Task) -> None:
         self._task_began[host.get_name(), task._uuid] = time.monotonic()
@@ -305,18 +241,15 @@ class CallbackModule(CallbackBase):
         self._end_task(result)
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
-        self._end_task(result)
-        # What it has changed before it failed is unknown.
-        self._note_change(result)
+        self._end_task(result, failed=True)
         if not ignore_errors:
             self._note_failure(result)
 
     def v2_runner_retry(self, result: CallbackTaskResult) -> None:
-        self._note_change(result)
+        _unchanged.hear(result, failed=True)
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
-        self._end_task(result)
-        self._note_change(result)
+        self._end_task(result, failed=True)
         self._note_failure(result)
 
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
@@ -324,9 +257,8 @@ class CallbackModule(CallbackBase):
         self._report.seconds = time.monotonic() - self._began
         for name in stats.processed:
             self._report.host(name).stats = stats.summarize(name)
-        self._module_runs.seek(0)
-        for run in self._module_runs:
-            self._report.add_module_run(json.loads(run))
+        for run in self._internals.end() if self._internals else ():
+            self._report.add_module_run(run)
         self._open.close()
         # The order of the hosts' results differs between runs.
         self._report.hosts = dict(sorted(self._report.hosts.items()))
@@ -337,6 +269,10 @@ class CallbackModule(CallbackBase):
         self._display.banner("REPORT")
         passes = self.get_option("passes")
         counted = passes == "count" or (passes == "auto" and self._follows_progress())
+        if not self._internals:
+            self._display.display(
+                "`internals` is off: modules were not counted, and no role was planned ahead", color=C.COLOR_SKIP
+            )
         for line, status in (summary if counted else table)(self._report):
             self._display.display(shown(line), color=_COLORS[status])
 
@@ -349,7 +285,7 @@ class CallbackModule(CallbackBase):
             self._report.plays[-1]["seconds"] = now - self._play_began
         self._play_began = now
 
-    def _end_task(self, result: CallbackTaskResult) -> None:
+    def _end_task(self, result: CallbackTaskResult, failed: bool = False) -> None:
         now = time.monotonic()
         host = result.host.get_name()
         self._silence.end(host, result.task)
@@ -357,17 +293,7 @@ class CallbackModule(CallbackBase):
         # Tasks that the strategy plugin runs itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
         work.changed += result.is_changed()
-        if result.is_changed() or (not result.is_skipped() and _may_have_changed(result.task)):
-            self._note_change(result)
-        elif result.task.action == PLAN:
-            _unchanged.note_plan(host, _role_of(result.task), result.task._uuid)
-
-    def _note_change(self, result: CallbackTaskResult) -> None:
-        # A delegated task has changed another host.
-        if result.task.delegate_to:
-            _unchanged.note_change_anywhere()
-        else:
-            _unchanged.note_change(result.host.get_name())
+        _unchanged.hear(result, failed)
 
     def _note_failure(self, result: CallbackTaskResult) -> None:
         # Without the message, which may have content for the terminal of this run only.

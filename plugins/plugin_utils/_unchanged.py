@@ -4,14 +4,21 @@
 
 """The plans of roles since which no task has changed the host.
 
-The callback ``report`` notes them in the process from which Ansible forks its workers, so the actions of later tasks know them. Without
-the callback there are none.
+The callback ``report`` passes on how tasks end, in the process from which Ansible forks its workers, so the actions of later tasks know.
+Without the callback there are none.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
+from typing import Any
+
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+
+PLAN = "rigwright.workstation.plan"
+# Modules that change nothing, whatever becomes of their result.
+READERS = ("slurp", "stat", "find", "setup", "assert", "debug", "set_fact")
 
 # Workers inherit it. A worker that was forked before this module was loaded has another one.
 KEY = secrets.token_bytes(32)
@@ -28,6 +35,28 @@ def watch() -> None:
 def is_watched() -> bool:
     """Return whether plans and changes are noted. If not, a plan ahead is of no use."""
     return _WATCHED.is_set()
+
+
+def hear(result: Any, failed: bool) -> None:
+    """Note how a task has ended on a host.
+
+    :param failed: what it has changed before is unknown.
+    """
+    task, host = result.task, result.host.get_name()
+    if failed or result.is_changed() or (not result.is_skipped() and _may_have_changed(task)):
+        # A delegated task has changed another host.
+        if task.delegate_to:
+            note_change_anywhere()
+        else:
+            note_change(host)
+    elif task.action == PLAN:
+        note_plan(host, short_role(task._role.get_name()) if task._role else None, task._uuid)
+
+
+def _may_have_changed(task: Any) -> bool:
+    """Return whether a task says itself whether it has changed or failed, or still runs, and is none that only reads."""
+    decides = task.changed_when or task.failed_when or task.async_val
+    return bool(decides) and task.action.rpartition(".")[2] not in READERS
 
 
 def note_plan(host: str, role: str | None, task: str) -> None:

@@ -108,6 +108,16 @@ def test_nobody_plans_ahead_where_nobody_notes_changes(plays_command: Callable[.
     assert done.returncode == 0, done.stdout
 
 
+def test_nothing_needs_private_parts_of_ansible(run_tasks: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIGWRIGHT_REPORT_INTERNALS", "false")
+    used = {"ansible.builtin.assert": {"that": "__common_plans.plans == {} and __status_plan.requirements == []"}}
+    proof = {"rigwright.workstation.verify": {"roles": ["status", "storage"]}}
+    run = run_tasks([FACTS, AHEAD, OWN, used, proof])
+    assert (run.rc, module_runs(run)) == (0, (0, 0)), run.output
+    assert "modules were not counted" in run.output
+    assert any(row["id"].startswith("status.") for row in run.report["hosts"]["localhost"]["findings"])
+
+
 @pytest.mark.parametrize("environment", [{"RELEASED": datetime.date(2026, 1, 1)}, {"A": "x", 1: "y"}, {"A": {1, 2}}])
 def test_odd_values_are_for_their_own_role(run_tasks: Run, environment: dict[Any, Any]) -> None:
     """YAML has dates, numbers as keys, and sets."""

@@ -278,7 +278,7 @@ def result(action="x", host="ws1", changed=False, skipped=False, **options):
     ],
 )
 def test_change_since_a_plan_is_known(callback, event, later, as_planned):
-    callback.v2_runner_on_ok(result(report.PLAN))
+    callback.v2_runner_on_ok(result(_unchanged.PLAN))
     assert _unchanged.is_as_planned("ws1", "web")
     getattr(callback, "v2_runner_retry" if event == "retry" else f"v2_runner_on_{event}")(later)
     assert _unchanged.is_as_planned("ws1", "web") is as_planned

@@ -11,7 +11,7 @@ import sys
 from ansible import constants
 from ansible.plugins import loader
 loader.init_plugin_loader([sys.argv[2]])
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._preload import preload
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._internals import preload
 constants.DEFAULT_TRANSPORT = sys.argv[1]
 loader.connection_loader.add_directory(sys.argv[3])
 preload()
