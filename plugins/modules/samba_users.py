@@ -133,27 +133,30 @@ def run(module: HostModule) -> None:
     planned = users.Plan.of(module.params["plan"]) if module.params["plan"] else None
     is_current = planned and planned.recorded == tuple(sorted(record))
     plan = planned if planned and is_current else users.plan(database.read(), wanted, record)
+    changes, before = list(plan.changes), list(plan.before)
     if not module.check_mode:
-        # The record comes first: an interrupted run must not leave users that nothing removes.
-        if set(plan.record) - set(record):
-            user_database.write_record([*record, *plan.record])
-        if plan.changes:
+        on_record = record
+        # Once more where the database has changed since the plan.
+        for _round in range(2):
+            # The record comes first: an interrupted run must not leave users that nothing removes.
+            if set(plan.record) - set(on_record):
+                on_record = sorted({*on_record, *plan.record})
+                user_database.write_record(on_record)
+            if not plan.changes:
+                break
             database.apply(plan)
-            remaining = users.plan(database.read(), wanted, plan.record)
-            if remaining.changes:
-                # Somebody has changed the database since the plan.
-                database.apply(remaining)
-                remaining = users.plan(database.read(), wanted, plan.record)
-            if remaining.changes:
-                module.fail_json(msg=f"Samba did not take it, as `pdbedit -L -w` shows: {', '.join(remaining.changes)}")
-        if list(plan.record) != record:
+            plan = users.plan(database.read(), wanted, plan.record)
+            changes += [change for change in plan.changes if change not in changes]
+        if plan.changes:
+            module.fail_json(msg=f"Samba did not take it, as `pdbedit -L -w` shows: {', '.join(plan.changes)}")
+        if list(plan.record) != on_record:
             user_database.write_record(plan.record)
     module.exit_json(
-        changed=bool(plan.changes),
-        changes=plan.changes,
+        changed=bool(changes),
+        changes=changes,
         diff={
-            "before": "".join(f"{line}\n" for line in plan.before),
-            "after": "".join(f"{change}\n" for change in plan.changes),
+            "before": "".join(f"{line}\n" for line in before),
+            "after": "".join(f"{change}\n" for change in changes),
         },
     )
 

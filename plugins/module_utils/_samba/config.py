@@ -307,6 +307,11 @@ def _foreign_sections(text: str) -> dict[str, list[str]]:
     return found
 
 
+def backend(text: str) -> str:
+    """Return the database of users that an smb.conf names; empty for none."""
+    return read_sections(text).get("global", {}).get("passdb backend", "")
+
+
 def mounts_required(text: str) -> dict[str, str]:
     """Return where the shares of a smb.conf of the role need a disk to be mounted, by the path of the share."""
     found = {}

@@ -62,6 +62,8 @@ class Planner:
         self.planned: dict[str, t.Any] = request["planned"]
         self.coming = [row["target"] for row in self.planned.get("mounts") or []]
         self.networks = checks.networks_of(self.params)
+        # Whether Samba's database could be read.
+        self.readable = True
 
     def run(self) -> dict[str, t.Any]:
         present = self.params["state"] == "present"
@@ -96,7 +98,7 @@ class Planner:
             "connected": list(facts.connected),
             "directories": wanted,
             "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
-            **self._users(facts, wrong),
+            **self._users(facts, wrong, texts[0] if present else ""),
             "mounts": mounts,
         }
 
@@ -137,6 +139,8 @@ class Planner:
     def _facts(self, mounts: t.Mapping[str, str], text: str) -> checks.Facts:
         paths = {share["path"] for share in self.params["shares"]} | set(self.params["allowed_roots"])
         tried = self._try(text) if text and self.installed and self.params["state"] == "present" else {}
+        found = self._accounts()
+        self.readable = found is not None
         return checks.Facts(
             uids=self._uids(),
             groups=self._groups(),
@@ -146,7 +150,7 @@ class Planner:
             mounts=mounts,
             mounted=[mount for mount in set(mounts.values()) if mount in self.coming or os.path.ismount(mount)],
             modules=self.host.vfs_modules(MODULES) if self.installed else None,
-            accounts=self._accounts(),
+            accounts=found or {},
             record=user_database.read_record(self.host),
             connected=self.host.connected(self.params["port"]),
             given_up=self._given_up(),
@@ -181,19 +185,28 @@ class Planner:
             "refused": "; ".join(lines[-5:]).replace(file.name, "smb.conf") if rc != 0 else "",
         }
 
-    def _accounts(self) -> dict[str, users.Account]:
+    def _accounts(self) -> dict[str, users.Account] | None:
+        """Return the accounts of the database that smb.conf names now; None where it cannot be read."""
         if not os.path.exists(PDBEDIT):
             return {}
         rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"])
-        return users.parse_accounts(out) if rc == 0 else {}
+        return users.parse_accounts(out) if rc == 0 else None
 
-    def _users(self, facts: checks.Facts, wrong: t.Sequence[t.Any]) -> dict[str, t.Any]:
-        """Return whether users change, and what samba_users then does. It looks itself where nothing could be planned yet."""
+    def _users(self, facts: checks.Facts, wrong: t.Sequence[t.Any], text: str) -> dict[str, t.Any]:
+        """Return whether users change, and what samba_users then does. It looks itself where that cannot be planned.
+
+        :param text: the smb.conf to come.
+        """
         wanted = self.params["users"] if self.params["state"] == "present" else []
         if wrong or not self.installed:
             return {"users_due": bool(wanted), "users": None}
+        if not self.readable:
+            return {"users_due": bool(wanted or facts.record), "users": None}
         plan = users.plan(facts.accounts, wanted, facts.record)
-        return {"users_due": plan.is_due, "users": dataclasses.asdict(plan)}
+        # Another database than that of now may have other users.
+        backend = config.backend(self.host.text(config.CONFIGURATION))
+        is_same = bool(backend) and backend == (config.backend(text) or backend)
+        return {"users_due": plan.is_due, "users": dataclasses.asdict(plan) if is_same else None}
 
     def _directories(self, mounts: t.Mapping[str, str], real: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
         return [

@@ -63,8 +63,9 @@ class Database:
         return users.parse_accounts(self._run([PDBEDIT, "-L", "-w"]))
 
     def apply(self, plan: users.Plan) -> None:
+        # A user who is gone since the plan is no failure: what is left to do is seen afterwards.
         for name in plan.remove:
-            self._run([PDBEDIT, "-x", "-u", name])
+            self._try([PDBEDIT, "-x", "-u", name])
         hashes = {}
         for name in (*plan.add, *plan.password):
             password = self.wanted[name]["password"]
@@ -79,7 +80,10 @@ class Database:
             self._run(python, json.dumps(hashes), "install python3-samba, which sets a hash, or give passwords")
         for option, names in (("-d", plan.disable), ("-e", plan.enable)):
             for name in names:
-                self._run([SMBPASSWD, option, name])
+                self._try([SMBPASSWD, option, name])
+
+    def _try(self, command: list[str]) -> None:
+        self.module.run_command(command, binary_data=True)
 
     def _run(self, command: list[str], data: str | None = None, remedy: str = "") -> str:
         rc, out, err = self.module.run_command(command, data=data, binary_data=True)

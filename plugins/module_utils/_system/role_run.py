@@ -12,6 +12,7 @@ import typing as t
 from ansible.module_utils.common.warnings import get_warning_messages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import drop_ins
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import configured_sets
@@ -39,7 +40,7 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
             if call["kind"] == "plan":
                 result = {**found, "configured_sets": configured_sets(host.run_command, role)}
             else:
-                result = {"findings": [*found, *drop_ins.findings(Tree(), role)]}
+                result = {"findings": [*found, *_out_of_force(role)]}
         except config_files_plan.Refused as error:
             # A damaged record is refused by what reads it.
             result = {**getattr(error, "result", {}), "failed": True, "msg": str(error)}
@@ -48,3 +49,11 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
         return {"changed": False, **result, "warnings": [*host.warnings, *warned]}
 
     return run
+
+
+def _out_of_force(role: str) -> list[Finding]:
+    """Return what others put out of force of a role; what keeps it from being read is a finding, and loses no other."""
+    try:
+        return drop_ins.findings(Tree(), role)
+    except (config_files_plan.Refused, OSError) as error:
+        return [finding(f"{role}.drop_ins", "fail", str(error), "run the role again")]

@@ -42,6 +42,7 @@ class Host:
         self.testparm_output = ""
         self.status = 0
         self.accounts = ""
+        self.pdbedit_status = 0
         self.packages = ["samba"]
         self.tried = ""
 
@@ -57,7 +58,7 @@ class Host:
             self.tried = Path(command[-1]).read_text(encoding="utf-8")
             return self.status, self.tried, self.testparm_output
         if command[0].endswith("pdbedit"):
-            return 0, self.accounts, ""
+            return self.pdbedit_status, self.accounts, ""
         if command[0] == "dpkg-query":
             return 0, "".join(f"ii {name}\n" for name in self.packages if name in command), ""
         return 0, "\n".join(UNITS.format(name) for name in command[3:]), ""
@@ -116,8 +117,20 @@ def test_common_word_as_password_does_not_mask_the_plan(plan: Run, host: Host) -
 
 def test_unchanged_users_need_no_run(plan: Run, host: Host) -> None:
     host.accounts = f"alice:1000:X:{nt_hash('correct-horse')}:[U          ]:LCT-0:\n"
-    assert not plan()["users_due"]
-    assert plan(users=[{"name": "alice", "password": "changed"}])["users_due"]
+    host.write("/etc/samba/smb.conf", "[global]\npassdb backend = tdbsam\n")
+    result = plan()
+    assert (result["users_due"], result["users"]["password"]) == (False, [])
+    result = plan(users=[{"name": "alice", "password": "changed"}])
+    assert (result["users_due"], result["users"]["password"]) == (True, ["alice"])
+
+
+@pytest.mark.parametrize(("backend", "status"), [("ldapsam", 0), ("", 0), ("tdbsam", 1)])
+def test_users_of_another_database_are_not_planned(plan: Run, host: Host, backend: str, status: int) -> None:
+    """The module looks itself: it may be none, one that does not answer, or that of the smb.conf before the role."""
+    host.write("/etc/samba/smb.conf", f"[global]\npassdb backend = {backend}\n" if backend else "")
+    host.pdbedit_status = status
+    result = plan()
+    assert (result["users_due"], result["users"]) == (True, None)
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ class Samba:
         if self.failing in command:
             raise OSError("the run is cut short")
         if "-x" in command:
-            del self.users[name]
-        elif "-a" in command:
+            return (0, "", "") if self.users.pop(name, None) else (1, "", "no such user")
+        if "-a" in command:
             first, second = (data or "").splitlines()
             assert first == second
             self.users[name] = [nt_hash(first), True]
@@ -146,6 +146,24 @@ def test_what_has_changed_since_the_plan_is_put_right(users: Run, samba: Samba) 
     samba.users["alice"] = [nt_hash("by hand"), False]
     users(ALICE, BOB, plan=plan)
     assert samba.users["alice"] == [nt_hash(str(ALICE["password"])), True]
+
+
+def test_users_whom_the_second_look_adds_are_on_record(users: Run, samba: Samba) -> None:
+    """The plan saw alice, in another database or before somebody removed her."""
+    samba.users["alice"] = [nt_hash(str(ALICE["password"])), True]
+    plan = planned(samba, ALICE, BOB)
+    samba.users.clear()
+    assert "alice: added" in users(ALICE, BOB, plan=plan)["changes"]
+    assert samba.recorded() == ["alice", "bob"]
+    assert users()["changes"] == ["alice: removed", "bob: removed"]
+
+
+def test_a_user_who_is_gone_since_the_plan_ends_no_run(users: Run, samba: Samba) -> None:
+    users(ALICE, BOB)
+    plan = planned(samba, BOB)
+    del samba.users["alice"]
+    users(BOB, plan=plan)
+    assert (list(samba.users), samba.recorded()) == (["bob"], ["bob"])
 
 
 def test_another_record_than_the_planned_one_is_planned_again(users: Run, samba: Samba) -> None:

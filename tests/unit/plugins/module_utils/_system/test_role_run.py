@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host, NeedsPython, Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import role_run
 
@@ -84,6 +85,17 @@ def test_what_others_put_out_of_force_of_a_role_is_found(
     monkeypatch.setattr(role_run.drop_ins, "findings", lambda _tree, role: [lost] if role == "web" else [])
     found = run_role(run_module, web, {"client": "true"}, kind="verify")
     assert [row["id"] for row in found["findings"]] == ["web.page", "web.drop_ins"]
+
+
+def test_a_damaged_record_loses_no_proof(
+    run_module: Callable[..., Any], web: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(_tree: object, _role: str) -> list[Any]:
+        raise config_files_plan.Refused("manifest.json is damaged")
+
+    monkeypatch.setattr(role_run.drop_ins, "findings", damaged)
+    found = run_role(run_module, web, {"client": "true"}, kind="verify")["findings"]
+    assert [(row["id"], row["status"]) for row in found] == [("web.page", "pass"), ("web.drop_ins", "fail")]
 
 
 def test_another_python_is_needed_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
