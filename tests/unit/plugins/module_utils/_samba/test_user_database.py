@@ -148,8 +148,8 @@ def test_what_has_changed_since_the_plan_is_put_right(users: Run, samba: Samba) 
     assert samba.users["alice"] == [nt_hash(str(ALICE["password"])), True]
 
 
-def test_users_whom_the_second_look_adds_are_on_record(users: Run, samba: Samba) -> None:
-    """The plan saw alice, in another database or before somebody removed her."""
+def test_users_who_are_added_after_the_plan_are_on_record(users: Run, samba: Samba) -> None:
+    """The plan has read alice, in another database or before somebody removed her."""
     samba.users["alice"] = [nt_hash(str(ALICE["password"])), True]
     plan = planned(samba, ALICE, BOB)
     samba.users.clear()
