@@ -30,6 +30,7 @@ PACKAGES = {
     "_gpu": Package(4, "GPUs by NVML: state, health, modes, MIG, MPS, acceptance"),
     "_manifest": Package(4, "what a machine is, for its rebuild"),
     "_frp": Package(5, "frp's server and client: checks, tunnels, what a running frpc reports"),
+    "_service": Package(5, "a role that is one service: its unit, settings, port, metrics"),
     "_bare_metal": Package(6, "a machine rebuilt from its backup"),
     "_roles": Package(7, "what each role plans and proves, a file a role"),
 }

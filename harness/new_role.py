@@ -32,6 +32,7 @@ PLAY = "workstations"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the name of the role, such as disk_health")
+    parser.add_argument("--does", metavar="TEXT", default="", help='what it does, such as "Watch the fans"')
     parser.add_argument("--unit", action="store_true", help="with a unit of systemd that runs its program")
     parser.add_argument("--port", type=int, metavar="N", help="with a TCP port on which the unit answers HTTP")
     parser.add_argument("--metric", action="store_true", help="with metrics for Prometheus on the port")
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     check(args.name, args.port, unit=args.unit, metric=args.metric)
-    files = render(args.name, unit=args.unit, port=args.port, metric=args.metric)
+    files = render(args.name, does=args.does, unit=args.unit, port=args.port, metric=args.metric)
     for path, text in files.items():
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text)
@@ -107,12 +108,23 @@ def render(name: str, root: Path = ROOT, **options: Any) -> dict[str, str]:
         keep_trailing_newline=True,
     )
     last = [row.role for row in rows.read(root) if row.play == PLAY][-1]
-    values = {"name": name, "last": last, "title": name.replace("_", "-"), **options}
+    unit, settings = f"rigwright-{name.replace('_', '-')}.service", f"/etc/rigwright/{name}.json"
+    proofs = [f"{name}.unit", f"{name}.confinement"] if options["unit"] else [f"{name}.settings"]
+    proofs += [f"{name}.{'metric' if options['metric'] else 'page'}"] if options["port"] else []
+    values = {
+        **options,
+        "name": name,
+        "last": last,
+        "sentence": (options.get("does") or f"Run {name.replace('_', ' ')}").rstrip("."),
+        "proofs": tuple(proofs),
+        "breaks": f"systemctl stop {unit}" if options["unit"] else f"mv {settings} {settings}.away",
+        "repairs": f"systemctl start {unit}" if options["unit"] else f"mv {settings}.away {settings}",
+    }
     files = {}
     for path in sorted(path for path in SCAFFOLD.rglob("*") if path.is_file()):
         template = str(path.relative_to(SCAFFOLD))
         text = environment.get_template(template).render(values)
         # A template without content is for other options.
         if text.strip():
-            files[template.removesuffix(".tmpl").replace("NAME", name).replace("TITLE", values["title"])] = text
+            files[template.removesuffix(".tmpl").replace("NAME", name)] = text
     return files

@@ -132,9 +132,10 @@ class RoleAction(ActionBase):
         options = options_of(path)
         values = values_of(options, variables, templar)
         request, secrets = request_of(role, options, values)
-        context = variables.get(f"__{role}_{kind}_context", variables.get(f"__{role}_context", {}))
+        own = variables.get(f"__{role}_{kind}_context", variables.get(f"__{role}_context", {}))
+        context = templar.template(variables.get("__common_context", {})) | templar.template(own)
         planned = templar.template(variables.get("__common_planned", {})) if self._task.check_mode else {}
-        whole = {**request, **secrets, **templar.template(context), "planned": planned}
+        whole = {**request, **secrets, **context, "planned": planned}
         return Call(role, kind, whole, options, values, any(secrets.values()))
 
     def _start(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:

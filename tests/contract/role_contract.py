@@ -24,9 +24,7 @@ REQUIRED = (
     "meta/argument_specs.yml",
     "meta/main.yml",
     "meta/rigwright.yml",
-    "tasks/configure.yml",
     "tasks/main.yml",
-    "tasks/remove.yml",
     "tasks/verify.yml",
 )
 ALSO_ALLOWED = re.compile(
@@ -168,7 +166,7 @@ def files(role: Role) -> Iterator[str]:
     """Report missing files, and files that have no place in a role."""
     found = {str(file.relative_to(role.path)) for file in role.path.rglob("*") if file.is_file()}
     for name in REQUIRED:
-        if name not in found and not (role.only_proves and name in OF_STATES):
+        if name not in found:
             yield f"{name} is missing"
     for name in sorted(found.intersection(OF_STATES) if role.only_proves else ()):
         yield f"{name} has no place in a role that only proves"
@@ -275,8 +273,8 @@ INCLUDED = {"Install": "include", "Configure": "import", "Remove": "include"}
 
 
 def plans(role: Role) -> bool:
-    """Return True if the role has a plan that refuses problems: a call of the action plan in tasks/plan.yml."""
-    return any(f"{COLLECTION}.plan" in task for task in role.tasks.get("plan.yml", []))
+    """Return True if the role has a plan that refuses problems: a call of the action plan."""
+    return any(f"{COLLECTION}.plan" in task for name in ("plan.yml", "main.yml") for task in role.tasks.get(name, []))
 
 
 def table_of_contents(role: Role) -> Iterator[str]:
@@ -287,13 +285,18 @@ def table_of_contents(role: Role) -> Iterator[str]:
     if (lines := len(file.read_text().splitlines())) > MAIN_LINES:
         yield f"tasks/main.yml has {lines} lines, more than {MAIN_LINES}"
     require: dict[str, Any] = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
-    plan = {"ansible.builtin.import_tasks": "plan.yml"}
+    plan: dict[str, Any] = {"ansible.builtin.import_tasks": "plan.yml"}
+    if "plan.yml" not in role.tasks:
+        plan = {f"{COLLECTION}.plan": None, "register": f"__{role.name}_plan"}
     # A role with a plan module refuses in its plan; the others need `require`.
     refusal = ("Plan", (plan, "")) if plans(role) else ("Check the request", (require, "present"))
     wanted = dict([("Prepare", (PREPARE, "")), refusal])
     for verb, state in (("Install", "present"), ("Configure", "present"), ("Remove", "absent")):
         if f"{verb.lower()}.yml" in role.tasks:
             wanted[verb] = ({f"ansible.builtin.{INCLUDED[verb]}_tasks": f"{verb.lower()}.yml"}, state)
+        elif verb != "Install" and not role.only_proves:
+            # Short enough for the table of contents itself.
+            wanted[verb] = ({}, state)
     tasks = role.load("tasks/main.yml") or [{}]
     if tasks[0].get("name") != "Prepare":
         yield "tasks/main.yml does not begin with Prepare"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness import new_role
+from harness.bench import role_cost
 from harness.sandbox.lab import Refusal
 
 ROW = "play: workstations\ntask: Configure it\ndoes: a\nread_to: b\ntested: c\npromises: d\nports: [9700]\n"
@@ -67,13 +68,24 @@ def test_role_is_written_for_its_options(tree: Path, options: dict[str, Any]) ->
     files = new_role.render("disk_probe", tree, **({"unit": False, "port": None, "metric": False} | options))
     for path, text in files.items():
         assert "<%" not in text and "<<" not in text
-        assert "NAME" not in path and "TITLE" not in path
+        assert "NAME" not in path
         if path.endswith(".py"):
             ast.parse(text)
         elif path.endswith(".yml"):
             yaml.safe_load(text)
     assert yaml.safe_load(files["roles/disk_probe/meta/rigwright.yml"])["after"] == "web"
-    unit = "roles/disk_probe/templates/etc/systemd/system/rigwright-disk-probe.service.j2"
-    assert (unit in files) is ("unit" in options)
+    assert ("plugins/module_utils/_disk_probe/program.py" in files) is ("unit" in options)
     specs = yaml.safe_load(files["roles/disk_probe/meta/argument_specs.yml"])["argument_specs"]["main"]["options"]
     assert specs.get("disk_probe_port", {}).get("default") == options.get("port")
+
+
+def test_the_smallest_role_stays_small() -> None:
+    """More is ceremony: make the shared code do it."""
+    found = role_cost.smallest()
+    assert found.files <= 12 and found.lines <= 195 and found.same_share <= 0.40
+
+
+def test_lines_of_three_other_roles_are_the_same() -> None:
+    others = {name: [f"name: {name}", f"port of {name}: 1"] for name in ("a_b", "web", "mail")}
+    files = {Path("x"): "name: probe\n\nport of probe: 1\nown: true\n---\n"}
+    assert role_cost.cost(files, "probe", others) == (1, 5, 2)
