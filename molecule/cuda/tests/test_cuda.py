@@ -197,6 +197,7 @@ def test_proof_fails_for_a_fake_compiler(apply: Apply, targets: list[Machine]) -
             "cuda.compiler": "fail",
             "cuda.environment": "pass",
             "cuda.device": "skip",
+            "cuda.drop_ins": "pass",
         }
 
 
@@ -215,6 +216,7 @@ def test_debian_s_own_toolkit_really_compiles(apply: Apply, machine: Callable[[s
         "cuda.compiler": "pass",
         "cuda.environment": "pass",
         "cuda.device": "skip",
+        "cuda.drop_ins": "pass",
     }
     again = apply(hosts="debian13", variables=request)
     assert again.changed() == {"debian13": 0}

@@ -146,7 +146,7 @@ def test_processes_of_three_users_are_attributed(
         assert target.must("gpu-who month --csv", user="nobody").startswith("user,kind,gpu_hours,busy_gpu_hours,")
     for found_ids in verified().values():
         assert {name: status for name, status in found_ids.items() if name.startswith("gpu_usage.")} == {
-            f"gpu_usage.{name}": "pass" for name in ("sampler", "fresh", "nvml", "metrics", "confinement")
+            f"gpu_usage.{name}": "pass" for name in ("sampler", "fresh", "nvml", "metrics", "confinement", "drop_ins")
         }
 
 
