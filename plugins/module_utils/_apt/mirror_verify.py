@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import typing as t
 from http.client import HTTPException
+from netrc import NetrcParseError
 from urllib.error import HTTPError
 
-from ansible.module_utils.urls import open_url
+from ansible.module_utils.urls import ConnectionError as NoConnection
+from ansible.module_utils.urls import MissingModuleError, open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import deadline
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
@@ -75,13 +77,23 @@ def ask(timeout: int, url: str) -> str:
     """Ask for the head of a page; return why it does not come, empty if it does."""
     # Header lines that come one by one would never end.
     try:
-        with deadline(4 * timeout), open_url(url, method="HEAD", timeout=timeout) as answer:
-            status, reason = answer.status, answer.reason
+        with deadline(4 * timeout), _head(timeout, url) as answer:
+            status, reason = answer.status, getattr(answer, "reason", "")
     except HTTPError as error:
         status, reason = error.code, error.reason
-    except (HTTPException, OSError, ValueError) as error:
+    except (HTTPException, OSError, ValueError, NoConnection, MissingModuleError) as error:
         return f"no answer: {error}"
     return "" if status == 200 else f"Status code was {status} and not [200]: {reason}"
+
+
+def _head(timeout: int, url: str) -> t.Any:
+    """Open a page as pip does: a ~/.netrc that cannot be read, or that others may, has no password for it."""
+    # Some mirrors refuse the name that Ansible has by itself.
+    ask = functools.partial(open_url, url, method="HEAD", timeout=timeout, http_agent="rigwright")
+    try:
+        return ask()
+    except NetrcParseError:
+        return ask(use_netrc=False)
 
 
 def findings(

@@ -7,11 +7,13 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils import urls
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_request import Services
@@ -89,6 +91,50 @@ def test_head_of_a_page(path: str, reason: str) -> None:
     with contextlib.closing(server.socket):
         assert mirror_verify.ask(3, f"http://127.0.0.1:{server.server_port}{path}") == reason
         server.shutdown()
+
+
+@pytest.fixture
+def page() -> Iterator[tuple[str, list[str]]]:
+    """Return the address of a page, and what asks for it: the name of the client and its password."""
+    clients: list[str] = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            clients.append(f"{self.headers['User-Agent']} {self.headers['Authorization']}")
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with contextlib.closing(server.socket):
+        yield f"http://127.0.0.1:{server.server_port}/", clients
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("netrc", "password"), [("machine 127.0.0.1 login a password b\n", "Basic YTpi"), ("machine\nx", "None")]
+)
+def test_mirror_is_asked_with_the_passwords_of_a_sound_netrc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: tuple[str, list[str]], netrc: str, password: str
+) -> None:
+    (tmp_path / "netrc").write_text(netrc)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    url, clients = page
+    assert (mirror_verify.ask(3, url), clients) == ("", [f"rigwright {password}"])
+
+
+@pytest.mark.parametrize(
+    "error", [urls.NoSSLError("no ssl"), urls.MissingModuleError("no gzip", ""), ValueError("url")]
+)
+def test_no_error_of_a_request_ends_the_proof(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(mirror_verify, "open_url", fail)
+    assert mirror_verify.ask(3, A) == f"no answer: {error}"
 
 
 def test_nobody_answers() -> None:
