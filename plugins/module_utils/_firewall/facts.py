@@ -94,6 +94,7 @@ class Reader:
             tried += [(text, *self.try_out(text, ports)) for text in texts[1:]]
         # Where the kernel accepts none, the error is in a file that all of them include.
         text, trial, refusal = next((trial for trial in tried if not trial[2]), tried[0])
+        dropping, unread = self.dropping()
         low, high = (self.tree.text("/proc/sys/net/ipv4/ip_local_port_range") or "32768 60999").split()
         return text, plan.Facts(
             text=apply.flat(self.tree, text.replace(f'include "{table.SSH}"', table.ssh_text(ports).strip())),
@@ -118,7 +119,8 @@ class Reader:
                 and units[name]["NeedDaemonReload"] == "no"
                 for name in OURS
             ),
-            others=self.others(units),
+            others=self.others(units, dropping),
+            unread=unread,
             docker_lost=units["docker.service"]["ActiveState"] == "active" and self.docker_lost(),
         )
 
@@ -164,34 +166,41 @@ class Reader:
         lines = [line for line in str(err).splitlines() if "Error" in line] or [str(err).strip()]
         return None, lines[0] or f"nft ended with {rc}"
 
-    def others(self, units: t.Mapping[str, t.Mapping[str, str]]) -> list[str]:
+    def others(self, units: t.Mapping[str, t.Mapping[str, str]], dropping: t.Iterable[str]) -> list[str]:
         # The unit of ufw is active even where ufw is disabled.
         ufw = units["ufw.service"]["ActiveState"] == "active" and "ENABLED=yes" in self.tree.text("/etc/ufw/ufw.conf")
         firewalld = units["firewalld.service"]["ActiveState"] == "active"
         # The tables of these two are theirs: a port is opened by their own commands.
         tables = [
             name
-            for name in self.dropping()
+            for name in dropping
             if not (ufw and name.endswith((" filter (chain INPUT)", "-legacy (chain INPUT)")))
             and not (firewalld and " firewalld " in name)
         ]
         return ["ufw"] * ufw + ["firewalld"] * firewalld + tables
 
-    def dropping(self) -> list[str]:
-        """Return other tables that drop what comes in."""
-        found = []
+    def dropping(self) -> tuple[list[str], dict[str, str]]:
+        """Return other tables that drop what comes in, and what cannot be read, with its remedy."""
+        found, unread = [], {}
         if self.installed:
             rc, out, err = self.run(["nft", "--stateless", "--json", "list", "ruleset"])
             try:
                 found = others.dropping(out)
             except (ValueError, KeyError):
-                found = [f"tables that nft cannot list ({str(err).strip() or f'status {rc}'})"]
+                reason = str(err).strip() or f"status {rc}"
+                unread[f"the tables, which nft cannot list ({reason})"] = (
+                    "run `nft list ruleset`, and correct what it names"
+                )
         for kind in ("ip", "ip6"):
             if "filter" in self.tree.text(f"/proc/net/{kind}_tables_names").split():
-                rc, out, _err = self.run([f"{kind}tables-legacy", "--wait", "--list-rules", "INPUT"])
-                if rc or others.old_iptables_drop(out):
-                    found.append(f"{kind}tables-legacy ({'unread' if rc else 'chain INPUT'})")
-        return found
+                program = f"{kind}tables-legacy"
+                rc, out, _err = self.run([program, "--wait", "--list-rules", "INPUT"])
+                if rc:
+                    name = f"the table filter of {program} (/proc/net/{kind}_tables_names)"
+                    unread[name] = f"install iptables, and run `{program} --list-rules INPUT`"
+                elif others.old_iptables_drop(out):
+                    found.append(f"{program} (chain INPUT)")
+        return found, unread
 
     def docker_lost(self) -> bool:
         """Return whether docker's own rules are missing; with `iptables: false` docker makes none."""

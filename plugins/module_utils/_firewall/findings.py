@@ -66,11 +66,16 @@ def findings(facts: Facts) -> list[Finding]:
         ),
         _finding(
             "others",
-            not facts.others,
-            f"another firewall is active: {' and '.join(facts.others)}"
-            if facts.others
-            else "no other firewall is active",
-            "each of them drops packets: open the port in both, or disable the other one",
+            not facts.others and not facts.unread,
+            "; ".join(
+                [f"another firewall is active: {' and '.join(facts.others)}"] * bool(facts.others)
+                + [f"not read: {' and '.join(facts.unread)}"] * bool(facts.unread)
+            )
+            or "no other firewall is active",
+            "; ".join(
+                ["each of them drops packets: open the port in both, or disable the other one"] * bool(facts.others)
+                + list(facts.unread.values())
+            ),
         ),
         _finding(
             "bridges",

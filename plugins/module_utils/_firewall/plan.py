@@ -20,7 +20,7 @@ class Facts:
     """Facts of the facts. ``text``: the planned rules with all included files. ``trial``: the table that they give in a network namespace
     of their own, None without nft. ``refusal``: why nft refuses them. ``in_force``: the table of the kernel. ``outside``: interfaces of
     firewall_bridges that lead to other machines. ``unknown_bridges``: those that may. ``others``: other firewalls, and other tables
-    that drop what comes in. ``confirmed_is_current``:
+    that drop what comes in. ``unread``: what may be one, and what to do to read it. ``confirmed_is_current``:
     whether the planned rules are the confirmed ones, which boots and declarations load."""
 
     text: str = ""
@@ -41,6 +41,7 @@ class Facts:
     confirmed_is_current: bool = True
     units_are_up: bool = True
     others: t.Sequence[str] = ()
+    unread: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     docker_lost: bool = False
 
 

@@ -198,7 +198,7 @@ def test_a_host_without_ip_and_the_older_iptables_is_planned(planned: Run, host:
 @pytest.mark.parametrize(
     ("answer", "evidence"),
     [
-        (None, "{0}tables-legacy (unread)"),
+        (None, "not read: the table filter of {0}tables-legacy (/proc/net/{0}_tables_names)"),
         ((0, "-P INPUT DROP\n", ""), "{0}tables-legacy (chain INPUT)"),
         ((0, "-P INPUT ACCEPT\n", ""), ""),
     ],
@@ -217,6 +217,9 @@ def test_tables_of_the_older_iptables(
     (row,) = (row for row in planned()["findings"] if row["id"] == "firewall.others")
     assert evidence.format(protocol) in row["evidence"]
     assert (row["status"] == "warn") is bool(evidence)
+    if answer is None:
+        assert row["evidence"].startswith("not read: ")
+        assert row["remedy"] == f"install iptables, and run `{protocol}tables-legacy --list-rules INPUT`"
 
 
 @pytest.mark.parametrize(("conf", "named"), [("ENABLED=yes\n", True), ("ENABLED=no\n", False)])
