@@ -13,12 +13,15 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip, shown
 
 CONFIGURATION = "/etc/samba/smb.conf"
 # The sockets: smbd opens them when it starts (smb.conf(5), "interfaces").
 LISTEN = "/etc/samba/rigwright-listen.conf"
 MOUNTPOINT = "/usr/bin/mountpoint"
+# Of the shares of users, which are shown: characters of a name (Windows takes 80), and names.
+_NAME, _SHARES = 80, 20
+
 PREEXEC = re.compile(re.escape(MOUNTPOINT) + r' -q -- "(.+)"')
 
 # vfs_fruit(8): in this order, after all others, and on every share or on none.
@@ -272,11 +275,15 @@ def given_up(
         if canonical(name) not in {"global", *kept} and lines != theirs.get(name)
     ]
     every = [line for lines in _foreign_sections(text).values() for line in lines]
+    more = 0
     if not any(re.match(r"usershare max shares\s*=\s*0$", line, re.IGNORECASE) for line in every):
-        names = [shown(_usershare(name, content)) for name, content in (usershares or {}).items()]
+        names = [_usershare(name, content) for name, content in (usershares or {}).items()]
         taken = {*kept, *map(canonical, found)}
-        found += [name for name in names if canonical(name) not in taken]
-    return sorted(found) + sorted(filter(_hands_over, every))
+        theirs_now = sorted({clip(shown(name, _NAME + 1), _NAME) for name in names if canonical(name) not in taken})
+        # Any member of sambashare writes them: they must not fill a report.
+        found += theirs_now[:_SHARES]
+        more = len(theirs_now) - _SHARES
+    return sorted(found) + [f"{more} shares more of users"] * (more > 0) + sorted(filter(_hands_over, every))
 
 
 def _hands_over(line: str) -> bool:

@@ -176,3 +176,10 @@ def test_shares_that_another_smb_conf_does_not_have() -> None:
     text = "[global]\n include=/etc/samba/more.conf\n[homes]\n browseable =   no\n[printers]\n path = /srv\n[Media]\n[old sets]\n;[off]\n"
     assert config.given_up(text, ["OldSets"], packaged) == ["Media", "printers", "include=/etc/samba/more.conf"]
     assert config.given_up(packaged, [], packaged) == config.given_up("", []) == []
+
+
+def test_shares_of_users_do_not_fill_a_report() -> None:
+    files = {f"s{number:03}": f"sharename={number:03}{'x' * 900_000}\n" for number in range(30)}
+    found = config.given_up("", [], usershares=files)
+    assert len(found) == 21 and max(map(len, found)) == 80
+    assert found[0].startswith("000x") and found[0].endswith("~") and found[-1] == "10 shares more of users"
