@@ -62,14 +62,15 @@ UNIT = (
     "[Service]\nNice=1\nEnvironment=B=3\n",
     ["Service.Nice", "Service.Environment B"],
 )
-SHELL = ("export A=1\nB=2\n", "export A=2\nB=$B:3\n", ["A"])
+ENVIRONMENT = ("A=1\nB=2\n", "A=2\nB=$B:3\n", ["A"])
+SHELL = ("export A=1 # one\nB=2\n", "export A=2\nB=$B:3 # more\n", ["A"])
 DATA = ("a:\n  b: 1\nc: [x]\n", "a: # no\n  b: 2\n", ["a.b"])
 SAMPLES = {
     "/etc/cloud/": DATA,
     "/etc/conda/": DATA,
     "/etc/systemd/": UNIT,
     "/etc/modprobe.d/": ("options nvidia A=1 B=2\n", "options nvidia A=2\n", ["nvidia A"]),
-    "/etc/environment.d/": SHELL,
+    "/etc/environment.d/": ENVIRONMENT,
     "/etc/profile.d/": SHELL,
     "/etc/apt/apt.conf.d/": ('A::B "1";\nA::L:: "x";\n', '/* no */\na { b "2"; l:: "y"; };\n', ["a::b"]),
     "/etc/apt/preferences.d/": (
@@ -77,7 +78,15 @@ SAMPLES = {
         "Explanation: no\nPackage: *\nPin: version 9\nPin-Priority: 1\n\nPackage: b*\nPin: version 2\nPin-Priority: 1001\n",
         ["b"],
     ),
-    "/etc/needrestart/conf.d/": ("$nrconf{a}{qr(^x)} = 0;\n", "$nrconf{a}{qr(^x)} = 1;\n", ["$nrconf{a}{qr(^x)}"]),
+    "/etc/needrestart/conf.d/": ("$nrconf{a}{qr(^x)} = 0;\n", "$nrconf{a}{qr(^x)} = 1; # no\n", ["$nrconf{a}{qr(^x)}"]),
+}
+# The comments of each form.
+COMMENTS = {
+    **dict.fromkeys(SAMPLES, ("# {}\n",)),
+    "/etc/systemd/": ("# {}\n", "; {}\n", "# {} \\\n"),
+    "/etc/environment.d/": ("# {}\n", "; {}\n", "# {} \\\n"),
+    "/etc/profile.d/": ("# {}\n", "# {} \\\n"),
+    "/etc/apt/apt.conf.d/": ("// {}\n", "# {}\n", "/* {}\n{} */\n"),
 }
 
 
@@ -141,16 +150,33 @@ def placed(root: Path, path: str, texts: dict[str, str]) -> Tree:
     return tree
 
 
+def sample_of(path: str) -> tuple[str, str, list[str]]:
+    return next(sample for prefix, sample in SAMPLES.items() if path.startswith(prefix))
+
+
 @pytest.mark.parametrize("path", FORMED)
 def test_overriding_file_is_found(tmp_path: Path, path: str) -> None:
-    own, others, names = next(sample for prefix, sample in SAMPLES.items() if path.startswith(prefix))
+    own, others, names = sample_of(path)
     (found,) = drop_ins.findings(placed(tmp_path, path, {path: own, other_of(path): others}), "x")
     assert found["status"] == "warn" and found["id"] == "x.drop_ins"
     assert found["evidence"].endswith(f"{path}: {', '.join(f'{name} ({other_of(path)})' for name in names)}")
 
 
 @pytest.mark.parametrize("path", FORMED)
+def test_comment_hides_nothing_and_sets_nothing(tmp_path: Path, path: str) -> None:
+    own, others, names = sample_of(path)
+    comments = next(forms for prefix, forms in COMMENTS.items() if path.startswith(prefix))
+    for comment in comments:
+        head = comment.replace("{}", 'Of the role; it\'s "quoted", http://x')
+        files = {path: head + own + head, other_of(path): head + others}
+        found = drop_ins.overridden(placed(tmp_path, path, files), path)
+        assert found == [f"{name} ({other_of(path)})" for name in names], comment
+        commented = "".join(comment.replace("{}", line) for line in others.splitlines() if "*/" not in line)
+        assert drop_ins.overridden(placed(tmp_path, path, {path: own, other_of(path): commented}), path) == [], comment
+
+
+@pytest.mark.parametrize("path", FORMED)
 def test_file_that_says_the_same_is_none(tmp_path: Path, path: str) -> None:
-    own, _others, _names = next(sample for prefix, sample in SAMPLES.items() if path.startswith(prefix))
+    own, _others, _names = sample_of(path)
     (found,) = drop_ins.findings(placed(tmp_path, path, {path: own, other_of(path): own}), "x")
     assert found["status"] == "pass"

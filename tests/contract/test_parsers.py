@@ -73,7 +73,7 @@ GROUPS = {
         _nvidia/kernels.py:_module_path _system/modprobe.py:_lines _nvidia/package_facts.py:read_system
         _nvidia/package_facts.py:_blocks _nvidia/package_facts.py:parse_sources _nvidia/package_facts.py:read_pins
         _storage/apply.py:apply _storage/facts.py:kernel_options _storage/fstab.py:split _system/drop_ins.py:_joined
-        _system/drop_ins.py:_of_environment _system/drop_ins.py:_of_apt _system/drop_ins.py:_of_yaml _system/mounts.py:fstab_lines
+        _system/drop_ins.py:_of_apt _system/drop_ins.py:_of_yaml _system/shell_variables.py:_commands _system/mounts.py:fstab_lines
         _system/unit_files.py:values _xrdp/facts.py:password_kinds _xrdp/ini.py:sections _xrdp/ini.py:problem _xrdp/ini.py:_blocks
     """,
     KERNEL: """

@@ -17,21 +17,24 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import unit_files
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import shell_variables, unit_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
 
 # Settings of units that add to those of other files, until an empty one takes all back (systemd.directives(7)).
 _ADDED = re.compile(
-    r"Exec\w+|Environment(File)?|(Unset|Pass)Environment|\w+Paths|Path\w+|Directory\w+|DeviceAllow|IPAddress\w+|Listen\w+|On[A-Z]\w+"
-    r"|After|Before|Wants|Requires|Requisite|PartOf|BindsTo|Upholds|Conflicts|(Wanted|Required)By|Also|Alias|Condition\w+|Assert\w+"
-    r"|SystemCall\w+|Restrict(AddressFamilies|Namespaces|FileSystems)|AmbientCapabilities|CapabilityBoundingSet|\w*Credential\w*"
-    r"|SupplementaryGroups|Documentation|TemporaryFileSystem|JoinsNamespaceOf|(Runtime|State|Cache|Logs|Configuration)Directory"
+    r"Exec\w+|Environment(File)?|(Unset|Pass)Environment|\w+Paths|\w+MountsFor|Path\w+|DirectoryNotEmpty|DeviceAllow|IPAddress\w+|Listen\w+"
+    r"|On(Failure|Success|Calendar|\w+Sec)|After|Before|Wants|Requires|Requisite|PartOf|BindsTo|Upholds|Conflicts|(Wanted|Required|Upheld)By"
+    r"|Also|Alias|Condition\w+|Assert\w+|(Reload)?Propagat\w+|StopPropagatedFrom|JoinsNamespaceOf|Documentation|Sockets|Symlinks"
+    r"|SystemCall\w+|Restrict(AddressFamilies|Namespaces|FileSystems|NetworkInterfaces)|AmbientCapabilities|CapabilityBoundingSet"
+    r"|\w*Credential\w*|SupplementaryGroups|TemporaryFileSystem|(Runtime|State|Cache|Logs|Configuration)Directory|SocketBind\w+"
+    r"|(Success|RestartPrevent|RestartForce)\w*ExitStatus|IO\w+(Max|DeviceWeight)|IODevice\w+|LogExtraFields|StandardInput(Text|Data)"
 )
 Settings = t.Iterator[tuple[str, str]]
 
 
 class Form(t.NamedTuple):
-    """Files of one program. ``others``: all that it reads, the strongest last. ``settings``: what one has, by name."""
+    """Files of one program. ``others``: all that it reads, the strongest last. ``settings``: what one has, by name; a star is for all names
+    that begin so."""
 
     path: str
     others: t.Callable[[Tree, str], list[str]]
@@ -39,13 +42,19 @@ class Form(t.NamedTuple):
 
 
 def _joined(text: str, comments: str) -> list[str]:
-    lines = (line.strip() for line in re.sub(r"\\\n", " ", text).split("\n"))
-    return [line for line in lines if line and line[0] not in comments]
+    # A comment does not go on in the next line, and is none of a line that does.
+    text = re.sub(rf"^[^\S\n]*[{comments}].*\n?", "", text, flags=re.MULTILINE)
+    return [line for line in map(str.strip, re.sub(r"\\\n", " ", text).split("\n")) if line]
 
 
 def _units(tree: Tree, path: str) -> list[str]:
-    folder, _slash, rest = path.partition("/systemd/")[2].partition("/")
-    return unit_files.files(tree, re.sub(r"\.d/.*", "", rest), folder)
+    manager, name = _unit(path)
+    return unit_files.files(tree, name, manager)
+
+
+def _unit(path: str) -> tuple[str, str]:
+    manager, _slash, rest = path.partition("/systemd/")[2].partition("/")
+    return manager, re.sub(r"\.d/.*", "", rest)
 
 
 def _of_unit(text: str) -> Settings:
@@ -92,11 +101,15 @@ def _profiles(tree: Tree, _path: str) -> list[str]:
 
 
 def _of_environment(text: str) -> Settings:
-    for line in _joined(text, "#"):
-        for name, value in re.findall(r"(?:^|\s)(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|\S*)", line):
-            # One that has the value of before adds to it.
-            if not re.search(rf"\$\{{?{name}\b", value):
-                yield name, value.strip("\"';")
+    for line in _joined(text, "#;"):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        # One that has the value of before adds to it.
+        if equals and name.isidentifier() and not re.search(rf"\$\{{?{re.escape(name)}\b", value):
+            yield name, value.strip("\"'")
+
+
+def _of_profile(text: str) -> Settings:
+    return shell_variables.assignments("\n".join(_joined(text, "#")))
 
 
 def _apt_options(tree: Tree, _path: str) -> list[str]:
@@ -110,17 +123,27 @@ def _apt_parts(tree: Tree, name: str, ending: str) -> list[str]:
     return [*whole, *([main] if tree.exists(main) else [])]
 
 
+# The words of an option of apt. What matches and is no group is a comment: in quotes, there is none.
+_APT = r'/\*(?s:.*?)(?:\*/|\Z)|(?://|#(?!clear\b|include\b))[^\n]*|("[^"\n]*"?|[{};]|#\w+|(?:(?!//|/\*)[^\s{};"#])+)'
+
+
 def _of_apt(text: str) -> Settings:
-    plain = re.sub(r"/\*.*?\*/|^\s*(//|#).*$", "", text, flags=re.DOTALL | re.MULTILINE)
     scopes: list[str] = []
     pieces: list[str] = []
-    for piece in re.findall(r'"[^"]*"|[{};]|[^\s{};"]+', plain):
+    for piece in re.findall(_APT, text):
+        if not piece:
+            continue
         if piece == "{":
             scopes.append(" ".join(pieces))
         elif piece == "}" and scopes:
             scopes.pop()
-        elif piece == ";" and len(pieces) == 2 and not pieces[0].startswith('"') and not pieces[0].endswith("::"):
-            yield "::".join([*scopes, pieces[0]]).lower(), pieces[1].strip('"')
+        elif piece == ";" and pieces[:1] == ["#clear"]:
+            for name in pieces[1:]:
+                yield name.lower(), ""
+                yield f"{name.lower()}::*", ""
+        elif piece == ";" and (len(pieces) == 2 or "".join(pieces[:1]).startswith('"')):
+            # A value without a name, or below one that ends with colons, adds to a list.
+            yield "::".join([*scopes, "" if pieces[0].startswith('"') else pieces[0]]).lower(), pieces[-1].strip('"')
         elif piece not in "{};":
             pieces.append(piece)
             continue
@@ -149,9 +172,14 @@ def _needrestarts(tree: Tree, _path: str) -> list[str]:
 
 def _of_needrestart(text: str) -> Settings:
     for line in _joined(text, "#"):
-        name, _equals, value = line.partition("=")
-        if name.startswith("$nrconf{"):
-            yield name.strip(), value.strip(" ;")
+        match = re.match(
+            r"(?:delete|undef)?[ (]*(\$nrconf(?:->)?\{[^=;]*\})[ )]*(?:=(?!=)(.*?))?[ ;]*(?:;\s*#.*)?$", line
+        )
+        if match:
+            name = re.sub(r"->|\s+", "", match[1])
+            yield name, (match[2] or "").strip()
+            # What is set as a whole has nothing else.
+            yield f"{name}{{*", ""
 
 
 def _condarcs(tree: Tree, _path: str) -> list[str]:
@@ -166,7 +194,7 @@ def _of_yaml(text: str) -> Settings:
     """Yield the values that are one word or line. Lists and what is in them add up."""
     above: list[tuple[int, str]] = []
     for line in text.split("\n"):
-        row = re.fullmatch(r"( *)([\w.-]+):(?: +([^#\s].*)| *(?:#.*)?)", line)
+        row = re.fullmatch(r"( *)([\w.-]+):(?: +(\"[^\"]*\"|'[^']*'|[^#\s].*?))? *(?:(?<= )#.*)?", line)
         if row:
             above = [*((depth, name) for depth, name in above if depth < len(row[1])), (len(row[1]), row[2])]
             if row[3]:
@@ -181,7 +209,7 @@ FORMS = (
     ),
     Form(r"/etc/modprobe\.d/.+\.conf", _modules, _of_module),
     Form(r"/etc/environment\.d/.+\.conf", _environments, _of_environment),
-    Form(r"/etc/profile\.d/.+\.sh", _profiles, _of_environment),
+    Form(r"/etc/profile\.d/.+\.sh", _profiles, _of_profile),
     Form(r"/etc/apt/apt\.conf\.d/.+", _apt_options, _of_apt),
     Form(r"/etc/apt/preferences\.d/.+", _pins, _of_pins),
     Form(r"/etc/cloud/cloud\.cfg\.d/.+\.cfg", _clouds, _of_yaml),
@@ -199,9 +227,19 @@ def overridden(tree: Tree, path: str) -> list[str]:
     form = form_of(path)
     if form is None or not tree.exists(path):
         return []
-    files = form.others(tree, path)
+    found = _lost(form, tree, path, form.others(tree, path))
+    if form.settings is _of_unit:
+        manager, name = _unit(path)
+        for instance in unit_files.instances(tree, name, manager) if "@." in name else []:
+            files = unit_files.files(tree, instance, manager)
+            # Who masks an instance has the others as they are.
+            found += _lost(form, tree, path, files) if files else []
+    return list(dict.fromkeys(found))
+
+
+def _lost(form: Form, tree: Tree, path: str, files: list[str]) -> list[str]:
     if path not in files:
-        others = [file for file in files if os.path.basename(file) == os.path.basename(path)]
+        others = [file for file in files if os.path.basename(file) == os.path.basename(path)] or files
         return [f"all of it ({shown(others[0]) if others else 'masked'})"]
     own: dict[str, list[str]] = {}
     for name, value in form.settings(tree.text(path)):
@@ -219,12 +257,14 @@ def overridden(tree: Tree, path: str) -> list[str]:
 def _is_same(form: Form, name: str, pattern: str) -> bool:
     if form.settings is _of_pins:
         return fnmatch.fnmatchcase(name, pattern)
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
     # `Environment=` alone takes back all variables.
     return name == pattern or name.startswith(f"{pattern} ")
 
 
 def _put(found: dict[str, list[str]], name: str, value: str) -> None:
-    added = bool(_ADDED.fullmatch(name.partition(".")[2]))
+    added = name.endswith("::") or bool(_ADDED.fullmatch(name.partition(".")[2]))
     found[name] = [*(found.get(name, []) if added and value else []), *([value] if value or not added else [])]
 
 

@@ -28,20 +28,40 @@ FOLDERS = (
 LOCAL = ("/etc/", "/run/")
 
 
+def _folders(manager: str) -> list[str]:
+    return [folder.replace("systemd/system", f"systemd/{manager}") for folder in FOLDERS]
+
+
+def instances(tree: Tree, template: str, manager: str = "system") -> list[str]:
+    """Return the instances of a template, ``x@.service``, that have files of their own."""
+    prefix, _at, kind = template.partition("@")
+    pattern = re.compile(rf"({re.escape(prefix)}@.+{re.escape(kind)})(\.d)?")
+    matches = (pattern.fullmatch(name) for folder in _folders(manager) for name in tree.names(folder))
+    return sorted({match[1] for match in matches if match})
+
+
 def files(tree: Tree, name: str, manager: str = "system") -> list[str]:
     """Return the unit file and its drop-ins, in the order in which systemd reads them; nothing for a masked unit.
 
     :param manager: ``user`` for a unit of the users' managers.
     """
-    folders = [folder.replace("systemd/system", f"systemd/{manager}") for folder in FOLDERS]
-    unit = next((f"{folder}/{name}" for folder in folders if tree.exists(f"{folder}/{name}")), "")
+    folders = _folders(manager)
+    stem, _dot, kind = name.rpartition(".")
+    prefix, at, instance = stem.partition("@")
+    names = [name, f"{prefix}@.{kind}"] if instance else [name]
+    units = (f"{folder}/{each}" for each in names for folder in folders)
+    unit = next(filter(tree.exists, units), "")
     if unit and tree.resolve(unit) == "/dev/null":
         return []
     drop_ins: dict[str, str] = {}
-    for folder in folders:
-        for file in tree.names(f"{folder}/{name}.d"):
+    # Those of all units whose names begin alike, up to a dash, and at last those of all units of the type.
+    dashes = [index for index in range(len(prefix) - 2, 0, -1) if prefix[index] == "-"]
+    names += [f"{prefix[: index + 1]}{at}.{kind}" for index in dashes]
+    places = [f"{folder}/{each}.d" for folder in folders for each in names]
+    for place in [*places, *(f"{folder}/{kind}.d" for folder in folders)]:
+        for file in tree.names(place):
             if file.endswith(".conf"):
-                drop_ins.setdefault(file, f"{folder}/{name}.d/{file}")
+                drop_ins.setdefault(file, f"{place}/{file}")
     return [*([unit] if unit else []), *(drop_ins[file] for file in sorted(drop_ins))]
 
 

@@ -34,6 +34,25 @@ def test_values(tmp_path: Path, texts: dict[str, str], found: list[str]) -> None
     assert unit_files.values(map(tree.text, unit_files.files(tree, UNIT)), "ListenStream") == found
 
 
+def test_drop_ins_of_instances_and_prefixes(tmp_path: Path) -> None:
+    paths = [
+        f"{ETC}/a-b@.service",
+        f"{ETC}/a-b@.service.d/2.conf",
+        f"{ETC}/a-b@x.service.d/1.conf",
+        f"{ETC}/a-@.service.d/3.conf",
+        f"{ETC}/service.d/4.conf",
+        f"{USR}/a-b@x.service.d/4.conf",
+    ]
+    for path in [*paths, f"{USR}/a-@.service.d/2.conf", f"{ETC}/a-.service.d/9.conf", f"{ETC}/a-b@x.socket.d/9.conf"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    tree = Tree(str(tmp_path))
+    # The one for all units of the type is the weakest, even in /etc.
+    order = [paths[0], paths[2], paths[1], paths[3], paths[5]]
+    assert unit_files.files(tree, "a-b@x.service") == [f"/{path}" for path in order]
+    assert unit_files.instances(tree, "a-b@.service") == ["a-b@x.service"]
+
+
 def test_masked_unit_has_no_files(tmp_path: Path) -> None:
     (tmp_path / USR).mkdir(parents=True)
     (tmp_path / ETC / f"{UNIT}.d").mkdir(parents=True)
