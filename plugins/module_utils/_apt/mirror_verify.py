@@ -89,11 +89,11 @@ def ask(timeout: int, url: str) -> str:
 def _head(timeout: int, url: str) -> t.Any:
     """Open a page as pip does: a ~/.netrc that cannot be read, or that others may, has no password for it."""
     # Some mirrors refuse the name that Ansible has by itself.
-    ask = functools.partial(open_url, url, method="HEAD", timeout=timeout, http_agent="rigwright")
+    options = {"method": "HEAD", "timeout": timeout, "http_agent": "rigwright"}
     try:
-        return ask()
+        return open_url(url, **options)
     except NetrcParseError:
-        return ask(use_netrc=False)
+        return open_url(url, **options, use_netrc=False)
 
 
 def findings(
