@@ -254,7 +254,6 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    os.umask(0o022)
     params = module.params
     store = Store(params["root"], module.run_command)
     try:

@@ -92,7 +92,6 @@ source:
   sample: /etc/apt/sources.list.d/cuda-debian13-x86_64.list
 """
 
-import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
@@ -115,7 +114,6 @@ def main() -> None:
         required_if=[("state", "present", needed)],
         supports_check_mode=True,
     )
-    os.umask(0o022)
     with module_lock(module, "cuda_repository"):
         run(module)
 

@@ -75,7 +75,6 @@ directories:
   sample: [cuda13-9.12.0.46]
 """
 
-import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
@@ -95,7 +94,6 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    os.umask(0o022)
     with module_lock(module, "cudnn_wheels"):
         run(module)
 

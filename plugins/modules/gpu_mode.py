@@ -205,7 +205,6 @@ left:
 """
 
 import contextlib
-import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
@@ -228,7 +227,6 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    os.umask(0o022)
     if not (module.params["gpus"] or module.params["exclusive"]):
         module.fail_json(
             msg="`gpus` is empty: name cards, or set `exclusive: true` to declare none. Nothing was changed."

@@ -71,7 +71,6 @@ directory:
   sample: /opt/rigwright/python-3f2ab4c1d0e5
 """
 
-import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
@@ -90,7 +89,6 @@ def main() -> None:
         required_if=[("state", "present", ("requirements",))],
         supports_check_mode=True,
     )
-    os.umask(0o022)
     with module_lock(module, "python_environment"):
         run(module)
 

@@ -50,6 +50,9 @@ CONNECTIONS = {
 }
 CONNECTS = re.compile(r"create_connection\(|HTTPS?Connection\(|\"s_client\"|\.connect\(")
 
+# Where `make_directories` is.
+DIRECTORIES = "plugins/module_utils/_core/directories.py"
+
 # ---- Secrets -------------------------------------------------------------------------------------------------------------
 
 
@@ -207,6 +210,24 @@ def test_every_ansible_core_of_the_matrix_is_locked() -> None:
     assert set(locked) <= {pin for found in pins.values() for pin in found}
 
 
+# ---- Directories ---------------------------------------------------------------------------------------------------------
+
+
+def modes_under_a_umask(text: str) -> Iterator[str]:
+    """Yield directories that others are to use, and that root's umask may close to them."""
+    for node, name in calls(text):
+        if name in ("os.makedirs", "os.mkdir"):
+            given = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
+            if any(
+                isinstance(mode, ast.Constant) and isinstance(mode.value, int) and mode.value & 0o077 for mode in given
+            ):
+                yield f"line {node.lineno}: use make_directories"
+
+
+def test_directories_for_others_have_their_mode() -> None:
+    assert flaws(modes_under_a_umask, (path for path in PYTHON if not str(path).endswith(DIRECTORIES))) == {}
+
+
 # ---- The rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -240,6 +261,8 @@ def test_every_ansible_core_of_the_matrix_is_locked() -> None:
         (without_hashes, "RUN pip install x", 'run: .venv/bin/pip install "ansible-core~=2.19"'),
         (without_hashes, "-m pip install \\\n  --require-hashes -r x", "-m pip install --upgrade \\\n  x"),
         (task_downloads, "x.repository_key:", "ansible.builtin.get_url:"),
+        (modes_under_a_umask, "os.makedirs(x, mode=0o700)", "os.makedirs(x, mode=0o755, exist_ok=True)"),
+        (modes_under_a_umask, "os.mkdir(x, 0o700)", "from os import mkdir\nmkdir(x, 0o750)"),
     ],
 )  # fmt: skip
 def test_rule_finds_its_flaw(rule: Any, good: Any, bad: Any) -> None:

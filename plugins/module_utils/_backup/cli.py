@@ -76,6 +76,9 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
     if verb == states.RUN:
         return int(jobs.run(config, place, config.job(subject), restic)["exit_code"])
 
+    # The other units may read all files, or read no state.
+    closed = states.closed(place) if verb in (states.FORGET, states.CHECK) else ""
+
     def work() -> keeping.Result:
         if verb == states.FORGET:
             job = config.job(subject)
@@ -84,10 +87,12 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
         if verb == states.PRUNE:
             return keeping.prune(config, restic)
         if verb == states.CHECK:
-            return keeping.check(config, restic, states.read_state(place, verb, subject))
+            return keeping.check(config, restic, {} if closed else states.read_state(place, verb, subject))
         return drilling.drill(config, place, config.job(subject), restic)
 
     result = keeping.timed(work)
+    if closed:
+        result["words"] = "; ".join(filter(None, (result.get("words"), closed)))
     step_files.write_step_file(place, verb, subject, step_files.RESULT, result)
     return int(result["exit_code"])
 

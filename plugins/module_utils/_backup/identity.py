@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import MACHINE
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import machine_key
 
 # For each job the machines and former host names that a user has declared to be this machine.
@@ -56,8 +57,8 @@ def tags(place: Place) -> list[str]:
 
 
 def adopted(place: Place, job: Job) -> frozenset[str]:
-    """Return what was adopted. Of a damaged record that is nothing, which refuses; `adopt` reports it."""
-    with contextlib.suppress(states.Damaged):
+    """Return what was adopted. Of a damaged or closed record that is nothing, which refuses; `adopt` and `closed` report it."""
+    with contextlib.suppress(states.Damaged, PermissionError):
         return frozenset(read_adopted(place).get(job.name, []))
     return frozenset()
 
@@ -75,7 +76,7 @@ def adopt(place: Place, job: Job, rows: t.Sequence[Row]) -> list[str]:
     before = read_adopted(place)
     hosts = {row.host for row in rows} - {job.host}
     found = sorted({*adopted(place, job), *_machines(rows), *hosts})
-    os.makedirs(place.state, exist_ok=True)
+    make_directories(place.state, existing=True)
     replace_file(os.path.join(place.state, ADOPTED), states.dump({**before, job.name: found}))
     return found
 

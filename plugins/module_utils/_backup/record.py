@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record as records
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
 RECORD = "/var/lib/rigwright_backup/repositories.json"
@@ -96,7 +97,7 @@ def read(path: str) -> dict[str, Row]:
 
 
 def write(path: str, rows: t.Mapping[str, Row]) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    make_directories(os.path.dirname(path), existing=True)
     replace_file(path, json.dumps(rows, indent=1, sort_keys=True) + "\n", 0o600)
 
 

@@ -19,7 +19,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import OK, REMEDIES
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import write_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
+    make_directories,
+    write_file,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
@@ -81,6 +84,17 @@ def read_state(place: Place, verb: str, subject: str) -> dict[str, t.Any]:
         return record.read(path_of(place, verb, subject), "see what it had, and remove it") or {}
     except Damaged as error:
         return {"kind": RECORD, "words": str(error), "exit_code": 1, "damaged": True}
+
+
+def closed(place: Place) -> str:
+    """Return that this user may not read the states: earlier versions created their directory under root's umask."""
+    try:
+        os.stat(os.path.join(place.state, "."))
+    except FileNotFoundError:
+        return ""
+    except PermissionError:
+        return f"{place.state} was closed to this user: what earlier runs left did not count; the last step of each unit opens it"
+    return ""
 
 
 def read_list(path: str, strict: bool = False) -> dict[str, t.Any]:
@@ -161,7 +175,7 @@ def save(
 
     :raises OSError: one of the files cannot be written.
     """
-    os.makedirs(place.state, exist_ok=True)
+    make_directories(place.state, existing=True)
     # With read rights another user could hold the lock for ever.
     with open(os.path.join(place.state, ".lock"), "w", encoding="utf-8", opener=_for_root) as lock:
         os.fchmod(lock.fileno(), 0o600)

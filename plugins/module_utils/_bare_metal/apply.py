@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import ROOT, WORK
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
 
 Facts = dict[str, t.Any]
@@ -163,7 +164,7 @@ class Live:
             self.warnings.append(f"{otherwise['warning']}: {output.strip()[-_SHOWN:]}")
 
     def do_directory(self, step: Facts) -> None:
-        os.makedirs(step["path"], exist_ok=True)
+        make_directories(step["path"])
         if step["mode"]:
             os.chmod(step["path"], int(step["mode"], 8))
 
@@ -182,7 +183,7 @@ class Live:
 
     def do_swap_file(self, step: Facts) -> None:
         path = step["path"]
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_directories(os.path.dirname(path))
         # On btrfs a swap file is neither copied on write nor compressed.
         with open(path, "wb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -242,7 +243,7 @@ class Live:
     def do_first_boot(self, step: Facts) -> None:
         """Leave the check of the first boot behind."""
         root = step["root"]
-        os.makedirs(f"{root}{first_boot.DIRECTORY}", exist_ok=True)
+        make_directories(f"{root}{first_boot.DIRECTORY}")
         with open(f"{root}{first_boot.PLACE}", "wb") as program:
             program.write(bundle.bundle(first_boot.PROGRAM))
         with open(f"{root}{first_boot.EXPECTED}", "w", encoding="utf-8") as file:
@@ -251,7 +252,7 @@ class Live:
             os.unlink(f"{root}{first_boot.FOUND}")
         units = f"{root}/etc/systemd/system"
         wants = f"{units}/default.target.wants"
-        os.makedirs(wants, exist_ok=True)
+        make_directories(wants)
         with open(f"{units}/{first_boot.UNIT}", "w", encoding="utf-8") as file:
             file.write(first_boot.UNIT_TEXT)
         if not os.path.lexists(f"{wants}/{first_boot.UNIT}"):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -13,8 +14,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale
 
 
 class HostModule(AnsibleModule):
-    """A module whose ``run_command`` starts programs with the one locale."""
+    """A module whose programs have the one locale, and the umask by which all users can read what they install."""
 
     def __init__(self, argument_spec: dict[str, t.Any], **options: t.Any) -> None:
         super().__init__(argument_spec, **options)
         self.run_command_environ_update = dict(LOCALE)
+        # A login of root has 027 or 077 on hardened hosts.
+        os.umask(0o022)

@@ -34,7 +34,7 @@ def host_lock(name: str, wait: float | None = None) -> t.Iterator[None]:
     :raises Busy: another run held the lock for all that time.
     """
     wait = WAIT_SECONDS if wait is None else wait
-    os.makedirs(DIRECTORY, mode=0o755, exist_ok=True)
+    os.makedirs(DIRECTORY, exist_ok=True)
     path = os.path.join(DIRECTORY, f"{name}.lock")
     # Readable by root alone: a user who can open the file can hold its lock.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -24,6 +24,8 @@ import tarfile
 import typing as t
 import zlib
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+
 RECEIPT = ".rigwright.json"
 
 # The state of a version whose files are not those of its receipt.
@@ -200,7 +202,7 @@ def unpack(archive: t.IO[bytes], directory: str, strip: int) -> dict[str, str]:
         with tarfile.open(fileobj=archive) as tar:
             for path, member in select_members(tar, strip).items():
                 place = os.path.join(directory, path)
-                os.makedirs(place if member.isdir() else os.path.dirname(place), mode=0o755, exist_ok=True)
+                make_directories(place if member.isdir() else os.path.dirname(place))
                 if member.issym():
                     os.symlink(member.linkname, place)
                 elif not member.isdir():

@@ -321,7 +321,6 @@ def is_due(**request: t.Any) -> bool:
 
 def run(module: AnsibleModule) -> None:
     """Install or remove the release and end the module."""
-    os.umask(0o022)
     try:
         release = Release(module.params)
         # Releases with other names can be downloaded at the same time.

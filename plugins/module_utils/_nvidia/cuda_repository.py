@@ -25,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 
 if t.TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Repository:
         return [name for name in names if name not in (RECORD, self.params["user"]) and not name.startswith(".")]
 
     def set_up(self, current: State, wanted: State) -> None:
-        os.makedirs(at(MEMORY), mode=0o755, exist_ok=True)
+        make_directories(at(MEMORY))
         before = self.record
         try:
             # First the record: it then names what is ours if the run is interrupted.

@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
     sync_directory,
     sync_tree,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import (
     BASE,
     LINKS,
@@ -175,7 +176,7 @@ def apply(module: AnsibleModule, wheels: t.Sequence[Wheel], current: State) -> S
     # Create the targets of other links first. Remove them last.
     for path, target in sorted(wanted.links.items(), key=by_depth):
         if current.links.get(path) != target:
-            os.makedirs(os.path.dirname(at(path)), mode=0o755, exist_ok=True)
+            make_directories(os.path.dirname(at(path)))
             replace_link(at(path), target)
     for path, _target in sorted(current.links.items(), key=by_depth, reverse=True):
         if path not in wanted.links:

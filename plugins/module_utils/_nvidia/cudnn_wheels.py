@@ -24,6 +24,8 @@ import stat
 import typing as t
 import zipfile
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+
 BASE = "/opt/cudnn"
 RECEIPT = ".rigwright.json"
 VERSION = re.compile(r"\d+(\.\d+)+")
@@ -80,7 +82,7 @@ def unpack(wheel: str, directory: str, cuda: int, version: str) -> None:
                 if found:
                     path = found.group(1) or found.group(2)
                     place = os.path.join(directory, path)
-                    os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
+                    make_directories(os.path.dirname(place))
                     with archive.open(member) as source, open(place, "xb") as target:
                         while block := source.read(1 << 20):
                             target.write(block)
@@ -94,7 +96,7 @@ def unpack(wheel: str, directory: str, cuda: int, version: str) -> None:
         library = re.fullmatch(r"lib/(\w+\.so)\.\d+", path)
         if library:
             os.symlink(posixpath.basename(path), os.path.join(directory, "lib", library.group(1)))
-    os.mkdir(os.path.join(directory, "pkgconfig"), 0o755)
+    make_directories(os.path.join(directory, "pkgconfig"))
     with open(os.path.join(directory, "pkgconfig", "cudnn.pc"), "w", encoding="ascii") as file:
         file.write(PKGCONFIG.format(prefix=f"{BASE}/cuda{cuda}", cuda=cuda, version=version))
     with open(os.path.join(directory, RECEIPT), "w", encoding="utf-8") as file:

@@ -25,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import (
     replace_file,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.apt_transaction import (
@@ -419,7 +420,7 @@ class Host:
 
     def save(self) -> None:
         """Write the record."""
-        os.makedirs(self.tree.at(HOME), mode=0o755, exist_ok=True)
+        make_directories(self.tree.at(HOME))
         if self.tree.exists(KEPT):
             # Earlier versions let every user read the packages, also files that only root is allowed to read.
             os.chmod(self.tree.at(KEPT), 0o700)

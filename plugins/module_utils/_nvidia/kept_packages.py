@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
     sync_directory,
     sync_file,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import Dpkg
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import KEPT, Entry, Record
@@ -87,7 +88,7 @@ class KeptPackages:
                 else:
                     _copy(self.tree.at(place), root + path)
             control = os.path.join(root, "DEBIAN")
-            os.mkdir(control, 0o755)
+            make_directories(control)
             replace_file(os.path.join(control, "control"), control_of(self.dpkg.must(["dpkg-query", "--status", name])))
             for script in self.dpkg.must(["dpkg-query", "--control-list", name]).split():
                 if script != "md5sums":

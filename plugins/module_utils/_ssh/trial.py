@@ -13,6 +13,7 @@ import os
 import tempfile
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     MAIN_CONFIG,
     Connection,
@@ -44,7 +45,7 @@ def effective(module: Runner, main: str, target: Connection = None) -> dict[str,
     :raises Refused: sshd does not accept it.
     """
     # `sshd -T` needs the directory. The service creates it when it starts, and with socket activation that is later.
-    os.makedirs(RUN, mode=0o755, exist_ok=True)
+    make_directories(RUN)
     rc, out, err = module.run_command([SSHD, "-T", "-f", main, "-C", specification(target)])
     if rc != 0:
         raise Refused("; ".join(err.split("\n")).strip("; \r"))

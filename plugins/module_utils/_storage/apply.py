@@ -18,7 +18,11 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
+    UnsafePath,
+    directory,
+    make_directories,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import facts as disk_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import fstab
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Given, Plan, Work
@@ -85,7 +89,7 @@ class Host:
         else:
             self.record[key] = given
         if self.record:
-            os.makedirs(HOME, mode=0o755, exist_ok=True)
+            make_directories(HOME)
             replace_file(RECORD, json.dumps(self.record, indent=1, sort_keys=True) + "\n", 0o600)
         elif os.path.exists(RECORD):
             os.unlink(RECORD)

@@ -11,6 +11,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.shape import is_number
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -65,7 +66,7 @@ def write(directory: str, baseline: Facts) -> None:
 
     :raises OSError: it cannot be written.
     """
-    os.makedirs(directory, mode=0o755, exist_ok=True)
+    make_directories(directory)
     replace_file(path_of(directory, baseline["uuid"]), text_of(baseline))
 
 

@@ -220,3 +220,22 @@ def test_missing_rights_are_reported_with_a_remedy(
     monkeypatch.setattr(program, "act", refused)
     assert program.main(["snapshots", "home"], host.place) == 1
     assert capsys.readouterr().err.endswith("'/etc/rigwright/backup/nas.address': run it as root\n")
+
+
+def test_check_and_forget_go_on_without_their_states(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.init()
+    (host.source / "file").write_text("x")
+    host.do("run")
+    read = states.read_state
+
+    def closed_to_units(*arguments: Any) -> dict[str, Any]:
+        if sys._getframe(1).f_code.co_filename == program.__file__:
+            raise PermissionError(13, "Permission denied")
+        return read(*arguments)
+
+    monkeypatch.setattr(states, "closed", lambda _place: "the directory was closed")
+    monkeypatch.setattr(states, "read_state", closed_to_units)
+    for verb, subject in (("check", "disk"), ("forget", "home")):
+        program.step(host.config, host.place, "main", verb, subject)
+        result = json.loads((host.root / f"run/{verb}-{subject}/result.json").read_text())
+        assert (result["kind"], result["words"]) == ("ok", "the directory was closed")

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup import identity, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place, Target
 
@@ -133,3 +138,58 @@ def test_damaged_state_of_a_check_is_a_failure_until_the_next(config: Config, tm
     assert states.read_state(place, "check", "disk")["kind"] == "record"
     assert states.save(config, place, "check", "disk", {"kind": "ok"}, NOW)["kind"] == "ok"
     assert states.read_state(place, "check", "disk")["last_success"] == NOW
+
+
+@contextlib.contextmanager
+def umask_of_hardened_hosts() -> Iterator[None]:
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("existed", [False, True])
+@pytest.mark.parametrize("writer", ["state", "record", "adopted"])
+def test_directory_of_states_is_open_to_all(config: Config, tmp_path: Path, writer: str, existed: bool) -> None:
+    place = Place(state=str(tmp_path / "state"))
+    with umask_of_hardened_hosts():
+        if existed:
+            (tmp_path / "state").mkdir()
+        if writer == "state":
+            states.save(config, place, "check", "disk", {"kind": "ok"}, NOW)
+        elif writer == "record":
+            record.write(f"{place.state}/repositories.json", {})
+        else:
+            identity.adopt(place, config.job("home"), [])
+    assert (tmp_path / "state").stat().st_mode & 0o7777 == 0o755
+
+
+def holds_for_user(check: Callable[[], bool]) -> bool:
+    """Return what a check returns in a process of a user without root's rights."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            status = int(not check())
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_closed_states_are_reported_and_count_as_none(config: Config) -> None:
+    job = config.job("home")
+    # Users cannot enter tmp_path.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        place, missing = Place(state=f"{folder}/state"), Place(state=f"{folder}/missing")
+        os.mkdir(place.state)
+        states.save(config, place, "check", "disk", {"kind": "ok", "next_part": 3}, NOW)
+        assert holds_for_user(lambda: states.closed(place) == states.closed(missing) == "")
+        assert holds_for_user(lambda: states.read_state(place, "check", "disk")["next_part"] == 3)
+        os.chmod(place.state, 0o700)
+        assert holds_for_user(lambda: place.state in states.closed(place))
+        assert holds_for_user(lambda: identity.adopted(place, job) == frozenset())
