@@ -89,7 +89,7 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     except states.Damaged as error:
         return {"kind": states.NOTHING, "words": str(error)}
     last = states.read_state(place, states.RUN, job.name)
-    # What was added since has had no run that could have made it.
+    # What was added since has had no run that could have made it. Without a list of what the job had then, it had all.
     changed = last.get("ended", configured(place)) < configured(place)
     lacking = ""
     if "files" not in drawn and (job.paths or not dumps):
@@ -97,7 +97,7 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     elif job.paths and not drawn["files"]:
         lacking = "no file of the last backup could be compared: each is too large, or changed while it was backed up"
     undumped = {str(spec["name"]) for spec in job.dumps} - {*dumps}
-    added = undumped - {*last.get("dumps", {})} if changed else set()
+    added = undumped - {*last.get("dumps_of_job", undumped)} if changed else set()
     if undumped - added and not lacking:
         lacking = f"there is no good dump of {', '.join(sorted(undumped - added))} to compare with"
     lost = [f"{path} is in backup_drill_paths and not in the backup" for path in drawn.get("missing", [])]

@@ -53,6 +53,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.unread import unread
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
@@ -424,6 +425,8 @@ def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
             contents[name] = {}
             result.update(_refused(error))
     results, drawn = contents[DUMPS], contents[SAMPLE]
+    # Also those that a run did not reach: a drill tells them from those that are in the job since then.
+    result["dumps_of_job"] = [str(spec["name"]) for spec in job.dumps]
     if results:
         result["dumps"] = results
     for kind in ("post" if result["kind"] == OK else "post_failure", "always"):
@@ -432,7 +435,7 @@ def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
             result.update(problem.result(), exit_code=1)
     if contents[MANIFEST].get("problem"):
         result["manifest"] = contents[MANIFEST]["problem"]
-    os.makedirs(place.state, exist_ok=True)
+    make_directories(place.state, existing=True)
     if drawn:
         replace_file(states.list_of(place, "sample", job.name), states.dump(drawn), 0o600)
     if drawn.get("problem"):

@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli as program
 
 from tests.unit.support.backup.hosts import Host, flip_a_byte, restic
@@ -154,5 +156,31 @@ def test_dump_that_has_failed_is_not_proven_by_a_later_change(tmp_path: Path) ->
     (host.source / "file").write_text("x")
     host.configure(job={"dumps": [{"name": "wiki", "command": ["false"]}]})
     host.do("run")
+    host.configure(retry_lock_s=1)
+    assert host.do("drill")["kind"] == "nothing"
+
+
+@pytest.mark.parametrize("ended_early", [{"pre": [{"command": ["false"]}]}, {"paths": ["/nowhere"]}])
+def test_dump_that_a_run_did_not_reach_is_not_proven(tmp_path: Path, ended_early: dict[str, Any]) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "file").write_text("x")
+    host.configure(job={"dumps": [{"name": "wiki", "command": ["false"]}]})
+    host.do("run")
+    host.configure(job=ended_early)
+    assert host.do("run")["kind"] != "ok"
+    host.configure(retry_lock_s=1)
+    result = host.do("drill")
+    assert (result["kind"], result["words"]) == ("nothing", "there is no good dump of wiki to compare with")
+
+
+def test_state_without_a_list_of_dumps_had_them_all(tmp_path: Path) -> None:
+    host = Host(tmp_path, restic())
+    host.init()
+    (host.source / "file").write_text("x")
+    host.configure(job={"dumps": [{"name": "wiki", "command": ["false"]}]})
+    state = host.do("run")
+    del state["dumps_of_job"], state["dumps"]
+    host.write("state/run-home.json", json.dumps(state))
     host.configure(retry_lock_s=1)
     assert host.do("drill")["kind"] == "nothing"
