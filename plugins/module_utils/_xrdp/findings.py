@@ -20,7 +20,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan i
     allowed,
     relays,
     sesman_ini,
+    sesman_settings,
     xrdp_ini,
+    xrdp_settings,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
 
@@ -150,20 +152,37 @@ def _removed_finding(params: Params, facts: Facts) -> Finding:
 
 
 def _overridden_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
-    """Name options of the user's own to which the role gives other values."""
-    written = {XRDP_INI: xrdp_ini(params, facts), SESMAN_INI: sesman_ini(params, facts, decision)}
+    """Name options of the user's own to which the role gives other values.
+
+    Other options of a file may be those of an older package: nobody has to have edited them. Values of a user may be secrets.
+    """
+    written = {
+        XRDP_INI: (xrdp_ini(params, facts), xrdp_settings(params, facts), params["ini_overrides"]),
+        SESMAN_INI: (
+            sesman_ini(params, facts, decision),
+            sesman_settings(params, facts, decision),
+            params["sesman_overrides"],
+        ),
+    }
     lost = []
-    for path, text in written.items():
+    for path, (text, *settings) in written.items():
         after = ini.sections(text)
+        of_role = {
+            f"{section}.{name}".lower() for each in settings for section, options in each.items() for name in options
+        }
         edited, packaged = facts.edited.get(path, ""), facts.packaged.get(path, "")
         packages = ini.sections(packaged if packaged != edited else "")
         for section, options in ini.sections(edited).items():
             for name, values in options.items():
+                option = f"{section}.{name}"
+                if option not in of_role:
+                    continue
                 # A session type that is left out has a finding of its own.
                 now = after[section].get(name, []) if section in after else values
-                default = packages.get(section, {}).get(name, [PACKAGED.get(f"{section}.{name}", "\0")])
+                default = packages.get(section, {}).get(name, [PACKAGED.get(option, "\0")])
                 if _meaning(values) not in (_meaning(now), _meaning(default)):
-                    lost.append(f"{name}={', '.join(values)} ({path} [{section}])")
+                    value = f"={', '.join(values)}" if option in PACKAGED else ""
+                    lost.append(f"{name}{value} ({path} [{section}])")
     if not lost:
         is_read = any(facts.packaged.values())
         evidence = "no option of your own has another value" if is_read else "there are no files of xrdp yet"

@@ -164,11 +164,11 @@ def certificate_paths(params: Params) -> tuple[str, str]:
     return f"{TLS}/{name}.crt", f"{TLS}/{name}.key"
 
 
-def xrdp_settings(params: Params) -> dict[str, dict[str, str]]:
+def xrdp_settings(params: Params, facts: Facts) -> dict[str, dict[str, str]]:
     """Return the role's settings for xrdp.ini; for all other options, the package's values stay."""
     certificate, key = certificate_paths(params)
     clipboard = params["clipboard_in"] or params["clipboard_out"]
-    return {
+    settings = {
         "Globals": {
             # A port alone means every address of IPv4 and IPv6.
             "port": str(params["port"]) if params["networks"] else f"tcp://127.0.0.1:{params['port']}",
@@ -186,6 +186,10 @@ def xrdp_settings(params: Params) -> dict[str, dict[str, str]]:
             "rdpsnd": _bool(params["sound"]),
         },
     }
+    # For a port that Hyper-V alone reaches, and checks (0.10.5): xrdp claims abilities there that it does not have.
+    if "vmconnect" in ini.sections(facts.packaged.get(XRDP_INI, "")).get("globals", {}):
+        settings["Globals"]["vmconnect"] = "false"
+    return settings
 
 
 def sesman_settings(params: Params, facts: Facts, decision: Decision) -> dict[str, dict[str, str]]:
@@ -234,11 +238,7 @@ def _bool(value: bool) -> str:
 
 def xrdp_ini(params: Params, facts: Facts) -> str:
     packaged = facts.packaged.get(XRDP_INI, "")
-    settings = xrdp_settings(params)
-    # For a port that Hyper-V alone reaches, and checks (0.10.5): xrdp claims abilities there that it does not have.
-    if "vmconnect" in ini.sections(packaged).get("globals", {}):
-        settings["Globals"]["vmconnect"] = "false"
-    text = ini.merge(packaged, settings, [*RELAYS, *relays(packaged)])
+    text = ini.merge(packaged, xrdp_settings(params, facts), [*RELAYS, *relays(packaged)])
     return _introduced(ini.merge(text, params["ini_overrides"]))
 
 

@@ -67,6 +67,33 @@ def test_option_of_the_user_that_is_replaced_is_named():
     assert statuses(REQUEST, dataclasses.replace(XFCE, packaged={}))["overridden"][0] == "skip"
 
 
+def test_value_that_may_be_a_secret_is_not_shown():
+    secret = "http://u:hunter2@proxy:1"
+    sesman = f"{PACKAGED['debian13'][SESMAN_INI]}\n[SessionVariables]\nhttps_proxy={secret}\nAPI=hunter2\n"
+    facts = dataclasses.replace(XFCE, packaged=PACKAGED["debian13"], edited={SESMAN_INI: sesman})
+    environment = {"https_proxy": "http://proxy:1", "API": "x"}
+    # The first section of a name counts, and the package has one.
+    facts = dataclasses.replace(facts, edited={SESMAN_INI: sesman.replace("[SessionVariables]", "", 1)})
+    status, evidence = statuses(request(session_env=environment), facts)["overridden"]
+    assert (status, "hunter2" in evidence) == ("warn", False)
+    assert "https_proxy (/etc/xrdp/sesman.ini [sessionvariables])" in evidence
+    assert "api (/etc/xrdp/sesman.ini [sessionvariables])" in evidence
+
+
+def test_file_of_an_older_package_is_nobodys():
+    older = {
+        SESMAN_INI: "[Globals]\nListenPort=3350\nEnableUserWindowManager=yes\n[Security]\nMaxLoginRetry=4\n[X11rdp]\nparam=X11rdp\n",
+        XRDP_INI: "[Globals]\nport=3389\nmax_bpp=24\ncrypt_level=low\n[Logging]\nLogLevel=DEBUG\n",
+    }
+    facts = dataclasses.replace(XFCE, packaged=PACKAGED["debian13"], edited=older)
+    assert statuses(REQUEST, facts)["overridden"][0] == "pass"
+    own = {XRDP_INI: older[XRDP_INI].replace("3389", "3390")}
+    status, evidence = statuses(REQUEST, dataclasses.replace(facts, edited=own))["overridden"]
+    assert (status, evidence.count(XRDP_INI), "port=3390" in evidence) == ("warn", 1, True)
+    overrides = request(ini_overrides={"Logging": {"LogLevel": "INFO"}})
+    assert "loglevel (/etc/xrdp/xrdp.ini [logging])" in statuses(overrides, facts)["overridden"][1]
+
+
 def test_an_rdp_user_at_the_machine_is_a_warning():
     assert statuses(REQUEST, dataclasses.replace(XFCE, console=["alice"]))["console"][0] == "warn"
     assert statuses(REQUEST, dataclasses.replace(SERVED, console=["zoe"]))["console"][0] == "pass"

@@ -276,7 +276,7 @@ def test_options_of_the_package_are_nobodys_whatever_they_are(planned: Run, host
     host.write(f"{plan.XRDP_INI}.dpkg-dist", packaged)
     (found,) = [row for row in planned()["findings"] if row["id"] == "xrdp.overridden"]
     assert found["status"] == "warn" and "port=3390" in found["evidence"]
-    assert "ls_title=Lab" in found["evidence"]
+    assert "ls_title" not in found["evidence"], "the role does not set it"
     assert "use_vsock" not in found["evidence"]
 
 
