@@ -10,6 +10,7 @@ import re
 import sys
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 _SHOWN = 3
@@ -39,12 +40,17 @@ def match_lines(text: str, forms: t.Mapping[str, str]) -> Parsed:
     return parsed
 
 
-def parse(program: str, text: str, forms: t.Mapping[str, str]) -> list[tuple[str, re.Match[str]]]:
-    """Return the lines of a known form, and warn of the others."""
+def parse(program: str, text: str, forms: t.Mapping[str, str], secret: bool = False) -> list[tuple[str, re.Match[str]]]:
+    """Return the lines of a known form, and warn of the others.
+
+    :param secret: whether lines may have secrets that do not look like one, as hashes; the warning then has no line.
+    """
     parsed = match_lines(text, forms)
     if parsed.unmatched:
-        some = "; ".join(shown(line.strip(), _WIDTH) for line in parsed.unmatched[:_SHOWN])
-        _warn(f"`{program}` printed lines of a form that is not known here ({len(parsed.unmatched)}): {some}")
+        some = "; ".join(shown(without_secrets(line.strip()), _WIDTH) for line in parsed.unmatched[:_SHOWN])
+        _warn(
+            f"`{program}` printed lines of a form that is not known here ({len(parsed.unmatched)}){'' if secret else f': {some}'}"
+        )
     return parsed.matched
 
 

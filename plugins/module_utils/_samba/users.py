@@ -82,7 +82,7 @@ class Plan:
 def parse_accounts(text: str) -> dict[str, Account]:
     """Return the accounts of ``pdbedit -L -w``: lines of smbpasswd(5), whose last-but-one fields are the NT hash and the flags."""
     found = {}
-    for form, match in lines.parse("pdbedit", text, _FORMS):
+    for form, match in lines.parse("pdbedit", text, _FORMS, secret=True):
         if form == "account":
             uid = int(match["uid"])
             # Of a user who is gone the id is the greatest there is.

@@ -86,7 +86,11 @@ def overridden(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -
     try:
         found = _settings(tree, jail, own)
     except configparser.Error as error:
-        return [f"{error.source}, which cannot be read: {' '.join(str(error).split())}"]  # type: ignore[attr-defined]
+        # The rest of the message has the line itself, which may be an action with its token.
+        reason = str(error).partition("\n")[0].rstrip(".")
+        lines = [getattr(error, "lineno", 0), *(number for number, _line in getattr(error, "errors", ()))]
+        where = ", ".join(str(number) for number in lines if number)
+        return [f"{error.source}, which cannot be read: {reason} (line {where})"]  # type: ignore[attr-defined]
     return _named(
         {key: (_lost(each.value, params[f"fail2ban_{key}"]), each) for key, each in found.items() if not each.wins}
     )

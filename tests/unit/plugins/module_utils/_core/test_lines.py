@@ -32,6 +32,13 @@ def test_other_lines_are_reported(warned: list[str]) -> None:
     assert warned == ["`prog` printed lines of a form that is not known here (4): a b; ?[31mred; c d"]
 
 
+@pytest.mark.parametrize("secret", [False, True])
+def test_secrets_in_other_lines_are_not_reported(warned: list[str], secret: bool) -> None:
+    lines.parse("prog", "500 https://u:hunter2@example.org/debian\n", FORMS, secret=secret)
+    (text,) = warned
+    assert "hunter2" not in text and ("example.org" in text) == (not secret)
+
+
 @given(st.text(st.sampled_from("a=b \n\t\x1b")))
 def test_no_line_is_lost(text: str) -> None:
     parsed = lines.match_lines(text, FORMS)

@@ -139,4 +139,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("enabled = true\n")
     (text,) = overridden(Tree(str(tmp_path)), "sshd", "", REQUEST)
-    assert text.startswith("/etc/fail2ban/jail.local, which cannot be read: File contains no section headers")
+    assert text == "/etc/fail2ban/jail.local, which cannot be read: File contains no section headers (line 1)"
+    path.write_text("[sshd]\nenabled = true\ncftoken hunter2\n")
+    (text,) = overridden(Tree(str(tmp_path)), "sshd", "", REQUEST)
+    assert text.endswith("(line 3)") and "hunter2" not in text
