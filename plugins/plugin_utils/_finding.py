@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_credentials
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _ID = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_-]+)+")
 
 
 def parse(raw: object) -> dict[str, str]:
-    """Return the finding that *raw* describes; remedy is empty when none is given.
+    """Return the finding that *raw* describes; remedy is empty when none is given. What looks like a secret of another file is masked.
 
     Raises ValueError, which names the finding and the key but not its value.
     """
@@ -43,7 +44,12 @@ def parse(raw: object) -> dict[str, str]:
         raise ValueError(f"{id_}: remedy must be a string")
     if raw["status"] in ("warn", "fail") and not _is_text(remedy):
         raise ValueError(f"{id_}: remedy must say what to do about a {raw['status']}")
-    return {"id": id_, "status": raw["status"], "evidence": raw["evidence"].strip(), "remedy": (remedy or "").strip()}
+    return {
+        "id": id_,
+        "status": raw["status"],
+        "evidence": without_credentials(raw["evidence"].strip()),
+        "remedy": (remedy or "").strip(),
+    }
 
 
 def _is_text(value: object) -> bool:

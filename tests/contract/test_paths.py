@@ -31,7 +31,8 @@ WRITERS = {
         _backup/cli.py:2 _backup/identity.py:1 _backup/job.py:1 _backup/record.py:1 _backup/repository.py:3 _backup/state.py:2
         _conda/run.py:1 _conda/venv.py:6
         _core/certificate_run.py:13 _core/config_files_boot.py:3 _core/forked.py:2 _core/lock.py:2 _core/release.py:10
-        _core/release_run.py:10 _core/rootfs.py:3 _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
+        _core/release_run.py:10 _core/root_directories.py:2 _core/rootfs.py:3
+        _firewall/apply.py:4 _gpu/boot.py:3 _gpu/mps/apply.py:2 _manifest/machine.py:1
         _nvidia/apt_transaction.py:1 _nvidia/cuda_repository.py:9 _nvidia/cudnn_apply.py:12 _nvidia/dpkg.py:2
         _nvidia/driver_change.py:5 _nvidia/kept_packages.py:17 _storage/apply.py:4 _system/configured.py:3
         _system/systemd_run.py:2 backup_repository.py:1 docker_rootless.py:2
@@ -60,8 +61,9 @@ WRITERS = {
 READERS = {
     ROOTS: """
         _apt/mirror_plan.py:3 _backup/config.py:2 _backup/identity.py:1 _backup/record.py:1 _backup/repository.py:2 _backup/restic.py:4
-        _backup/state.py:1 _backup/status.py:1 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
-        _core/release.py:4 _core/release_run.py:3 _core/rootfs.py:1 _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
+        _backup/state.py:2 _backup/status.py:1 _conda/store.py:4 _conda/venv.py:3 _core/certificate_run.py:4 _core/forked.py:1
+        _core/release.py:4 _core/release_run.py:3 _core/root_directories.py:1 _core/rootfs.py:1
+        _firewall/apply.py:1 _firewall/ssh_ports.py:1 _frp/plan.py:1
         _gpu/inventory.py:1 _gpu/nvml.py:1 _nvidia/cuda_repository.py:5 _nvidia/cudnn_apply.py:5 _nvidia/driver_change.py:1
         _nvidia/kept_packages.py:6 _samba/facts.py:1 _ssh/facts.py:2 _ssh/trial.py:1
         _storage/apply.py:4 _system/configured.py:2 _system/systemd.py:4 _system/systemd_run.py:1 host_facts.py:1
@@ -223,7 +225,9 @@ def writes_by_path(text: str) -> Iterator[str]:
     """Yield calls that change the file system by a path: below a directory of another user this is never safe."""
     yield from runs(text, MAKING_PROGRAMS)
     for call, name in calls(text):
-        makes = (name in MAKING or name.endswith(MAKING_METHODS)) and not is_relative(call, name)
+        makes = (
+            name in MAKING or name.endswith(".make_directories") or name.endswith(MAKING_METHODS)
+        ) and not is_relative(call, name)
         temporary = name.startswith("tempfile.") and any(word.arg == "dir" for word in call.keywords)
         if makes or temporary or opens_to_write(call, name):
             yield f"line {call.lineno}: {name}"

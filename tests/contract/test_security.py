@@ -51,7 +51,7 @@ CONNECTIONS = {
 CONNECTS = re.compile(r"create_connection\(|HTTPS?Connection\(|\"s_client\"|\.connect\(")
 
 # Where `make_directories` is.
-DIRECTORIES = "plugins/module_utils/_core/directories.py"
+DIRECTORIES = "plugins/module_utils/_core/root_directories.py"
 
 # ---- Secrets -------------------------------------------------------------------------------------------------------------
 

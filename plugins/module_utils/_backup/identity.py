@@ -19,8 +19,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import MACHINE
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import machine_key
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 
 # For each job the machines and former host names that a user has declared to be this machine.
 ADOPTED = "adopted.json"

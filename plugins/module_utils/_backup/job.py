@@ -53,7 +53,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.unread import unread
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (

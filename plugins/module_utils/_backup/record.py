@@ -16,8 +16,8 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record as records
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 
 RECORD = "/var/lib/rigwright_backup/repositories.json"
 _REMEDY = (

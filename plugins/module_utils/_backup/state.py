@@ -20,10 +20,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
-    make_directories,
     write_file,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 RUN, FORGET, PRUNE, CHECK, DRILL = "run", "forget", "prune", "check", "drill"

@@ -20,8 +20,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import ROOT, WORK
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 
 Facts = dict[str, t.Any]
 Run = t.Callable[..., tuple[int, str, str]]

@@ -73,25 +73,6 @@ def open_directory(path: str, make: bool = False, mode: int = 0o755, dir_fd: int
     return handle
 
 
-def make_directories(path: str, mode: int = 0o755, existing: bool = False) -> None:
-    """Create a directory of root, and those above it that are missing, each with this mode whatever the umask.
-
-    :param existing: whether a directory that exists gets the mode, too; those above it stay as they are.
-    :raises OSError: it cannot be created.
-    """
-    above = os.path.dirname(path.rstrip("/"))
-    if above and not os.path.isdir(above):
-        make_directories(above, mode)
-    try:
-        os.mkdir(path, mode)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise
-        if not existing or stat.S_IMODE(os.stat(path).st_mode) == mode:
-            return
-    os.chmod(path, mode)
-
-
 @contextlib.contextmanager
 def directory(path: str, make: bool = False, mode: int = 0o755, dir_fd: int | None = None) -> t.Iterator[int]:
     """Open a directory as :func:`open_directory` does and close it at the end."""

@@ -10,7 +10,6 @@ import re
 import sys
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 _SHOWN = 3
@@ -47,7 +46,7 @@ def parse(program: str, text: str, forms: t.Mapping[str, str], secret: bool = Fa
     """
     parsed = match_lines(text, forms)
     if parsed.unmatched:
-        some = "; ".join(shown(without_secrets(line.strip()), _WIDTH) for line in parsed.unmatched[:_SHOWN])
+        some = "; ".join(shown(line.strip(), _WIDTH) for line in parsed.unmatched[:_SHOWN])
         _warn(
             f"`{program}` printed lines of a form that is not known here ({len(parsed.unmatched)}){'' if secret else f': {some}'}"
         )

@@ -24,7 +24,7 @@ import tarfile
 import typing as t
 import zlib
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 
 RECEIPT = ".rigwright.json"
 

@@ -25,8 +25,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

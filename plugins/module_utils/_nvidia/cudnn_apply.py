@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
     sync_directory,
     sync_tree,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import (
     BASE,
     LINKS,

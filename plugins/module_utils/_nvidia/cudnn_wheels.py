@@ -24,7 +24,7 @@ import stat
 import typing as t
 import zipfile
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 
 BASE = "/opt/cudnn"
 RECEIPT = ".rigwright.json"

@@ -18,7 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
     sync_directory,
     sync_file,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.dpkg import Dpkg
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import KEPT, Entry, Record

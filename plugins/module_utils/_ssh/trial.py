@@ -13,7 +13,7 @@ import os
 import tempfile
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     MAIN_CONFIG,
     Connection,

@@ -39,3 +39,38 @@ def test_bad_finding_is_refused(raw, message):
 def test_later_finding_takes_the_place_of_the_earlier():
     other, again = {**TLS, "id": "web.port"}, {**TLS, "status": "pass"}
     assert merge([TLS, other], [again]) == [again, other]
+
+
+def with_evidence(text):
+    return {**TLS, "evidence": text}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https_proxy=http://u:hunter2@proxy:1",
+        "https://hunter2@git.example.org/x",
+        "https://conda.example.org/t/hunter2/main",
+        "API_TOKEN=hunter2",
+        '"auth": "hunter2"',
+        "//nas/share,user=u,password=hunter2,uid=1",
+        "Authorization: Bearer hunter2abc",
+    ],
+)
+def test_secret_of_another_file_is_masked_in_a_finding(value):
+    evidence = parse(with_evidence(f"not in force: {value} (/etc/x.conf)"))["evidence"]
+    assert "hunter2" not in evidence and "not in force: " in evidence
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        "can become root without a password: ada, bob",
+        "PasswordAuthentication=yes, AuthorizedKeysFile=.ssh/authorized_keys",
+        "not mounted: /srv/t/data/old, nas:/export",
+        "git@github.com and sftp:user@host:/backup",
+        "https://example.org/x?y=z: the token ended 2026-11-27",
+    ],
+)
+def test_sentence_without_a_secret_stays(evidence):
+    assert parse(with_evidence(evidence))["evidence"] == evidence
