@@ -32,10 +32,10 @@ MODULE_RUNS = 1
 CLIENT = ROOT / "harness/sandbox/rdp_client.sh"
 OLDEST = ROOT / ".venv-core219" / "bin"
 UNINSTALL = "rigwright.workstation.uninstall"
-# What roles do not remove: users' data, and what scripts of packages (xrdp, ssl-cert, containerd) write without owning it.
+# What roles do not remove: users' data, and what scripts of packages (xrdp, ssl-cert, containerd, fonts) write without owning it.
 KEPT = re.compile(
-    r": file /(home|root|usr/local/share/(sgml|xml)"
-    r"|etc/(cni|default/keyboard|g?shadow|group|passwd|sgml|ssl|systemd/user|xml|xrdp))(/|:|$)"
+    r": file /(home|root|usr/local/share/(fonts|sgml|xml)"
+    r"|etc/(apparmor\.d/local|cni|default/keyboard|g?shadow|group|passwd|sgml|ssl|systemd/user|xml|xrdp))(/|:|$)"
 )
 NEWEST = Path(sys.executable).parent
 
