@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned, note_change
 
 SOURCES = {
@@ -158,7 +158,7 @@ class ActionModule(ActionBase):
         for item in request["files"]:
             for source in (*SOURCES, "format"):
                 item.pop(source, None)
-        role = short_role(self._task._role.get_name()) if self._task._role else ""
+        role = own_role(self._task) or ""
         host = (task_vars or {}).get("inventory_hostname", "")
         configured = _configured_sets((task_vars or {}).get(f"__{role}_plan"))
         is_secret = any(item["secret"] for item in request["files"])

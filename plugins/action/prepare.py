@@ -20,7 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
     request_of,
     values_of,
 )
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import SHARED, platform_files
 
@@ -46,9 +46,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 f"the action gathers facts once a run if it knows its last result: register {REGISTERED}."
             )
-        role = self._task._role
         # site.yml knows by it which role has failed.
-        return {**self._prepare(task_vars or {}), "role": short_role(role.get_name()) if role else ""}
+        return {**self._prepare(task_vars or {}), "role": own_role(self._task) or ""}
 
     def _prepare(self, variables: dict[str, Any]) -> dict[str, Any]:
         message = refusal(self._misspelled(variables))

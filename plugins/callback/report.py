@@ -94,8 +94,8 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress im
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
     Report,
+    own_role,
     proves,
-    short_role,
     summary,
     table,
 )
@@ -119,12 +119,7 @@ _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "ski
 def _noted(task: Task) -> dict[str, Any]:
     """Return what is noted of a module that a task starts."""
     # Facts are gathered once for all roles, by the first that asks.
-    return {"role": "common" if task.action == PREPARE else _role_of(task), "verify": proves(task)}
-
-
-def _role_of(task: Task) -> str | None:
-    role = task._role
-    return None if role is None else short_role(role.get_name())
+    return {"role": "common" if task.action == PREPARE else own_role(task), "verify": proves(task)}
 
 
 def _name_of(task: Task) -> str:
@@ -289,7 +284,7 @@ class CallbackModule(CallbackBase):
         now = time.monotonic()
         host = result.host.get_name()
         self._silence.end(host, result.task)
-        work = self._report.host(host).work(_role_of(result.task))
+        work = self._report.host(host).work(own_role(result.task))
         # Tasks that the strategy plugin runs itself (meta, includes) have no start.
         work.seconds += now - self._task_began.pop((host, result.task._uuid), now)
         work.changed += result.is_changed()
@@ -297,7 +292,7 @@ class CallbackModule(CallbackBase):
 
     def _note_failure(self, result: CallbackTaskResult) -> None:
         # Without the message, which may have content for the terminal of this run only.
-        failure = {"role": _role_of(result.task), "task": _name_of(result.task)}
+        failure = {"role": own_role(result.task), "task": _name_of(result.task)}
         self._report.host(result.host.get_name()).failures.append(failure)
 
     @contextlib.contextmanager

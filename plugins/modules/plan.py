@@ -17,7 +17,7 @@ description:
   - Takes the variables of the calling role that its C(meta/argument_specs.yml) declares, validates and converts them, and fills defaults.
     No other declaration of these options exists.
   - Adds C(__<role>_plan_context) or else C(__<role>_context), a variable of the role with what is no option, such as names of packages
-    and units of the platform.
+    and units of the platform. A role without one gets C(__common_context), a variable of the role C(common).
   - Starts M(rigwright.workstation.role) once on the host, which calls C(plan) of C(plugins/module_utils/_roles/<role>.py).
   - Neither the request nor a result with secrets is logged on the host.
   - Refuses all problems at once, before anything changes, as M(rigwright.workstation.require) does.

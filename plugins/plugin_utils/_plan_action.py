@@ -28,7 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
     values_of,
     without_secrets,
 )
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES, variables_in
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import KEY
 
@@ -99,12 +99,12 @@ class RoleAction(ActionBase):
 
     @property
     def _role(self) -> str:
-        role = self._task._role
+        role = own_role(self._task)
         if role is None:
             raise AnsibleActionFail(
                 "the action reads the argument spec of the role that calls it: call it from a role, or set `roles`."
             )
-        return short_role(role.get_name())
+        return role
 
     def _call(self, kind: str, task_vars: Mapping[str, Any]) -> Call:
         """Return the call for the calling role.
@@ -132,8 +132,7 @@ class RoleAction(ActionBase):
         options = options_of(path)
         values = values_of(options, variables, templar)
         request, secrets = request_of(role, options, values)
-        own = variables.get(f"__{role}_{kind}_context", variables.get(f"__{role}_context", {}))
-        context = templar.template(variables.get("__common_context", {})) | templar.template(own)
+        context = templar.template(context_of(role, kind, variables))
         planned = templar.template(variables.get("__common_planned", {})) if self._task.check_mode else {}
         whole = {**request, **secrets, **context, "planned": planned}
         return Call(role, kind, whole, options, values, any(secrets.values()))
@@ -173,6 +172,12 @@ class RoleAction(ActionBase):
             return self._start([call], task_vars)[call.role]
         except NotRun as error:
             return {**error.result, "failed": True, "changed": False}
+
+
+def context_of(role: str, kind: str, variables: Mapping[str, Any]) -> Any:
+    """Return what a role needs besides its options, not templated yet: its own variable, or that of all roles without one."""
+    names = (f"__{role}_{kind}_context", f"__{role}_context", "__common_context")
+    return next((variables[name] for name in names if name in variables), {})
 
 
 def has(role: str, kind: str) -> bool:

@@ -28,6 +28,12 @@ def short_role(name: str) -> str:
     return name[len(_COLLECTION) :] if name.startswith(_COLLECTION) else name
 
 
+def own_role(task: Any) -> str | None:
+    """Return the short name of the role that a task of Ansible is in."""
+    role = task._role
+    return None if role is None else short_role(role.get_name())
+
+
 def proves(task: Any) -> bool:
     """Return whether a task of Ansible verifies roles, or is in a role's tasks/verify.yml, or was included from it."""
     if task.action == f"{_COLLECTION}verify":

@@ -14,7 +14,7 @@ import secrets
 import threading
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import short_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
 
 PLAN = "rigwright.workstation.plan"
 # Modules that change nothing, whatever becomes of their result.
@@ -50,7 +50,7 @@ def hear(result: Any, failed: bool) -> None:
         else:
             note_change(host)
     elif task.action == PLAN:
-        note_plan(host, short_role(task._role.get_name()) if task._role else None, task._uuid)
+        note_plan(host, own_role(task), task._uuid)
 
 
 def _may_have_changed(task: Any) -> bool:

@@ -26,6 +26,7 @@ from ansible.template import Templar  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import role_run  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import context_of  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (  # noqa: E402
     options_of,
     request_of,
@@ -72,8 +73,7 @@ def verify(role: str) -> list[dict[str, str]]:
     templar = Templar(loader=loader, variables=variables)
     options = options_of(str(ROLES / role))
     request, secrets = request_of(role, options, values_of(options, variables, templar))
-    context = variables.get(f"__{role}_verify_context", variables.get(f"__{role}_context", {}))
-    whole = {**request, **secrets, **templar.template(context)}
+    whole = {**request, **secrets, **templar.template(context_of(role, "verify", variables))}
     with patch_module_args({}):
         module = HostModule(argument_spec={}, supports_check_mode=True)
     findings: list[dict[str, str]] = role_run.load({"role": role, "kind": "verify", "request": whole}, module)().get(
