@@ -89,8 +89,9 @@ def main() -> None:
         results = run_all(sources, ENTRY, json.loads(module.params["calls"]), module, module.params["name"])
     except Failed as error:
         module.fail_json(msg=f"The roles could not be planned or proved: {error}")
-    for result in results.values():
-        if len(results) == 1 and ALONE in result:
+    if len(results) == 1:
+        (result,) = results.values()
+        if ALONE in result:
             respawn_module(result[ALONE])
     module.exit_json(changed=False, by_role=results)
 

@@ -130,9 +130,9 @@ def run(module: HostModule) -> None:
     except Damaged as error:
         module.fail_json(msg=f"{error}. Nothing was changed.")
     database, wanted = Database(module), module.params["users"]
-    planned = users.Plan.of(module.params["plan"]) if module.params["plan"] else None
-    is_current = planned and planned.recorded == tuple(sorted(record))
-    plan = planned if planned and is_current else users.plan(database.read(), wanted, record)
+    plan = users.Plan.of(module.params["plan"]) if module.params["plan"] else None
+    if plan is None or plan.recorded != tuple(sorted(record)):
+        plan = users.plan(database.read(), wanted, record)
     changes, before = list(plan.changes), list(plan.before)
     if not module.check_mode:
         on_record = record

@@ -62,8 +62,6 @@ class Planner:
         self.planned: dict[str, t.Any] = request["planned"]
         self.coming = [row["target"] for row in self.planned.get("mounts") or []]
         self.networks = checks.networks_of(self.params)
-        # Whether Samba's database could be read.
-        self.readable = True
 
     def run(self) -> dict[str, t.Any]:
         present = self.params["state"] == "present"
@@ -74,7 +72,9 @@ class Planner:
         macos = config.macos(self.params) and bool(self.networks)
         texts = self._texts(mounts)
         # What is wrong by itself is not tried: testparm would only say so again.
-        facts = self._facts(mounts, "".join(texts) if not wrong else "")
+        tried = self._try("".join(texts)) if present and self.installed and not wrong else {}
+        accounts_now = self._accounts()
+        facts = self._facts(mounts, tried, accounts_now or {})
         wrong += [*checks.problems_on_host(self.params, facts), *self._port_problems(windows)] if present else []
         recorded = read_before(self.host)
         before = recorded or (self._before_now() if present else None)
@@ -98,7 +98,7 @@ class Planner:
             "connected": list(facts.connected),
             "directories": wanted,
             "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
-            **self._users(facts, wrong, texts[0] if present else ""),
+            **self._users(facts, wrong, accounts_now is not None, texts[0] if present else ""),
             "mounts": mounts,
         }
 
@@ -136,11 +136,10 @@ class Planner:
         ]
         return "\n".join(sections), config.text_of("global", config.listen_section(self.params))
 
-    def _facts(self, mounts: t.Mapping[str, str], text: str) -> checks.Facts:
+    def _facts(
+        self, mounts: t.Mapping[str, str], tried: dict[str, t.Any], accounts_now: dict[str, users.Account]
+    ) -> checks.Facts:
         paths = {share["path"] for share in self.params["shares"]} | set(self.params["allowed_roots"])
-        tried = self._try(text) if text and self.installed and self.params["state"] == "present" else {}
-        found = self._accounts()
-        self.readable = found is not None
         return checks.Facts(
             uids=self._uids(),
             groups=self._groups(),
@@ -150,7 +149,7 @@ class Planner:
             mounts=mounts,
             mounted=[mount for mount in set(mounts.values()) if mount in self.coming or os.path.ismount(mount)],
             modules=self.host.vfs_modules(MODULES) if self.installed else None,
-            accounts=found or {},
+            accounts=accounts_now,
             record=user_database.read_record(self.host),
             connected=self.host.connected(self.params["port"]),
             given_up=self._given_up(),
@@ -192,15 +191,16 @@ class Planner:
         rc, out, _err = self.module.run_command([PDBEDIT, "-L", "-w"])
         return users.parse_accounts(out) if rc == 0 else None
 
-    def _users(self, facts: checks.Facts, wrong: t.Sequence[t.Any], text: str) -> dict[str, t.Any]:
+    def _users(self, facts: checks.Facts, wrong: t.Sequence[t.Any], is_readable: bool, text: str) -> dict[str, t.Any]:
         """Return whether users change, and what samba_users then does. It looks itself where that cannot be planned.
 
+        :param is_readable: whether the accounts of the facts are those of the database.
         :param text: the smb.conf to come.
         """
         wanted = self.params["users"] if self.params["state"] == "present" else []
         if wrong or not self.installed:
             return {"users_due": bool(wanted), "users": None}
-        if not self.readable:
+        if not is_readable:
             return {"users_due": bool(wanted or facts.record), "users": None}
         plan = users.plan(facts.accounts, wanted, facts.record)
         # Another database than that of now may have other users.
