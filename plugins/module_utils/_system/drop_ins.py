@@ -18,7 +18,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import shell_variables, unit_files
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import (
+    MODPROBE,
+    by_name,
+    module_options,
+)
 
 # Settings of units that add to those of other files, until an empty one takes all back (systemd.directives(7)).
 _ADDED = re.compile(
@@ -84,10 +88,8 @@ def _modules(tree: Tree, _path: str) -> list[str]:
 
 def _of_module(text: str) -> Settings:
     for line in _joined(text, "#"):
-        command, *pieces = line.split()
-        if command == "options" and pieces:
-            for word in pieces[1:]:
-                yield f"{pieces[0].replace('-', '_')} {word.partition('=')[0]}", word.partition("=")[2]
+        for module, name, value in module_options(line):
+            yield f"{module} {name}", value
 
 
 def _environments(tree: Tree, _path: str) -> list[str]:

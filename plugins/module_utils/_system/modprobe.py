@@ -10,7 +10,11 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import MODPROBE, by_name
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.parts import (
+    MODPROBE,
+    by_name,
+    module_options,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DEVICES, PASSED_ON, driver_of
 
 COMMAND_LINE = "/proc/cmdline"
@@ -38,10 +42,9 @@ def parameters(tree: Tree) -> list[Setting]:
 
 def option(tree: Tree, module: str, name: str) -> str:
     """Return the value of a module's option. The last one counts, and the kernel's parameters come last."""
-    lines = [setting.setting.split() for setting in settings(tree)]
-    given = [f"{line[1]}.{word}" for line in lines if line[:1] == ["options"] for word in line[2:]]
-    pairs = [word.partition("=") for word in [*given, *tree.text(COMMAND_LINE).split()]]
-    values = [value for key, _sign, value in pairs if key.replace("-", "_") == f"{module}.{name}"]
+    given = [(f"{of}.{key}", value) for line in settings(tree) for of, key, value in module_options(line.setting)]
+    given += [word.partition("=")[::2] for word in tree.text(COMMAND_LINE).split()]
+    values = [value for key, value in given if key.replace("-", "_") == f"{module}.{name}"]
     return values[-1].strip("\"'") if values else ""
 
 

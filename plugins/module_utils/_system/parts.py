@@ -15,6 +15,15 @@ if t.TYPE_CHECKING:
 MODPROBE = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d")
 
 
+def module_options(line: str) -> t.Iterator[tuple[str, str, str]]:
+    """Yield the options that a line of modprobe.d sets: module, name and value. A module has underscores, as the kernel names it."""
+    command, *pieces = line.split() or [""]
+    if command == "options" and pieces:
+        for word in pieces[1:]:
+            name, _sign, value = word.partition("=")
+            yield pieces[0].replace("-", "_"), name, value
+
+
 def by_name(tree: Tree, folders: t.Iterable[str], ending: str) -> list[str]:
     """Return the files of all folders in the order of their names. Of one name, that of the first folder counts."""
     found: dict[str, str] = {}
