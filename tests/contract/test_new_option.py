@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import filecmp
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from .copies import copy_tree, run
 from .sources import CHECKOUT
 
 GPU = "plugins/module_utils/_gpu"
@@ -83,14 +82,13 @@ def request(role, **values):
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the tree with one more option of each role, and the pages that are made of them."""
-    copy = tmp_path_factory.mktemp("tree") / "copy"
-    shutil.copytree(CHECKOUT, copy, symlinks=True, ignore=shutil.ignore_patterns(".*", "__pycache__", "molecule"))
+    copy = copy_tree(tmp_path_factory.mktemp("tree"), "molecule")
     for edits, _script in OPTIONS.values():
         for path, old, new in edits:
             text = (copy / path).read_text()
             assert old in text
             (copy / path).write_text(text.replace(old, new + old, 1))
-    run(copy, "-m", "harness", "pages")
+    run(copy, sys.executable, "-m", "harness", "pages")
     return copy
 
 
@@ -99,18 +97,9 @@ def changed(copy: Path) -> set[str]:
     return {str(path) for path in files if not filecmp.cmp(copy / path, CHECKOUT / path, shallow=False)}
 
 
-def run(copy: Path, *command: str) -> str:
-    environment = {"PYTHONPATH": f"{copy / 'collections'}:{copy}", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
-
-
 @pytest.mark.parametrize(("role", "files"), [("samba", 2), ("gpu_usage", 2), ("gpu_sharing", 5)])
 def test_one_more_option_changes_few_files(tree: Path, role: str, files: int) -> None:
-    assert run(tree, "-c", SCRIPT + OPTIONS[role][1]) == "20"
+    assert run(tree, sys.executable, "-c", SCRIPT + OPTIONS[role][1]) == "20"
     assert len({path for path, _old, _new in OPTIONS[role][0]}) == files
 
 
@@ -120,4 +109,4 @@ def test_other_files_are_made_and_the_contract_holds(tree: Path) -> None:
     assert changed(tree) == edited | generated
     tests = [f"tests/contract/test_{name}.py" for name in ("shared_options", "roles", "architecture")]
     which = "shared_options or variables or secrets or page_is_as_the_code_makes_it"
-    run(tree, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, *tests)
+    run(tree, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, *tests)

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from .copies import copy_tree, run
 from .sources import CHECKOUT
 
 # Each option of the command adds code; the long name breaks lines.
@@ -19,8 +18,7 @@ ROLES = {"probe": ["--unit", "--port", "9700", "--metric"], "watch_the_fans_of_a
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the tree with these roles."""
-    copy = tmp_path_factory.mktemp("tree") / "copy"
-    shutil.copytree(CHECKOUT, copy, symlinks=True, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    copy = copy_tree(tmp_path_factory.mktemp("tree"))
     (copy / ".gitignore").write_text("__pycache__/\n")
     run(copy, "git", "init", "--quiet")
     for name, options in ROLES.items():
@@ -28,16 +26,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(copy, "git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "--quiet", "--message=x")
         run(copy, sys.executable, "-m", "harness", "new-role", name, *options)
     return copy
-
-
-def run(copy: Path, *command: str) -> str:
-    environment = {
-        "PYTHONPATH": f"{copy / 'collections'}:{copy}",
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-    }
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_new_roles_keep_the_contract_and_pass_their_tests(tree: Path) -> None:

@@ -73,35 +73,15 @@ def test_services_that_do_not_answer() -> None:
     assert (found["status"], found["evidence"]) == ("fail", f"{PAGES[1]}: refused; {PAGES[2]}: not found")
 
 
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [("/found", ""), ("/missing", "Status code was 404 and not [200]: Not Found")],
-)
-def test_head_of_a_page(path: str, reason: str) -> None:
-    class Page(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.send_response(200 if self.path == "/found" else 404)
-            self.end_headers()
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with contextlib.closing(server.socket):
-        assert mirror_verify.ask(3, f"http://127.0.0.1:{server.server_port}{path}") == reason
-        server.shutdown()
-
-
 @pytest.fixture
 def page() -> Iterator[tuple[str, list[str]]]:
-    """Return the address of a page, and what asks for it: the name of the client and its password."""
+    """Return the address of pages, of which one is missing, and what asks for them: the name of the client and its password."""
     clients: list[str] = []
 
     class Page(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             clients.append(f"{self.headers['User-Agent']} {self.headers['Authorization']}")
-            self.send_response(200)
+            self.send_response(404 if self.path == "/missing" else 200)
             self.end_headers()
 
         def log_message(self, *_arguments: object) -> None:
@@ -112,6 +92,14 @@ def page() -> Iterator[tuple[str, list[str]]]:
     with contextlib.closing(server.socket):
         yield f"http://127.0.0.1:{server.server_port}/", clients
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("found", ""), ("missing", "Status code was 404 and not [200]: Not Found")],
+)
+def test_head_of_a_page(page: tuple[str, list[str]], path: str, reason: str) -> None:
+    assert mirror_verify.ask(3, f"{page[0]}{path}") == reason
 
 
 @pytest.mark.parametrize(
