@@ -10,11 +10,9 @@ The role says what differs. What is the same in every service is here: files, un
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import re
 import time
 import typing as t
-import urllib.error
 import urllib.request
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
@@ -86,9 +84,7 @@ class Service:
         return f"/etc/rigwright/{self.role}.json"
 
 
-def plan(
-    service: Service, request: Request, settings: t.Mapping[str, t.Any] | None = None, tree: Tree | None = None
-) -> dict[str, t.Any]:
+def plan(service: Service, request: Request, settings: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
     """Return the plan: problems of the port, and the files and units of the state, for config_files.
 
     :param request: with ``hardening`` and ``listeners``, as each role has them.
@@ -96,7 +92,7 @@ def plan(
     """
     if request["state"] == "absent":
         # A unit that the role never made is none of its.
-        units = [_unit(service, [], "stopped")] if is_due(tree or Tree(), service.role) else []
+        units = [_unit(service, [], "stopped")] if is_due(Tree(), service.role) else []
         return {"requirements": [], "directories": [], "files": [], "units": units}
     text = UNIT.format(
         role=service.role,
@@ -148,26 +144,13 @@ def _problems(service: Service, request: Request) -> list[dict[str, t.Any]]:
 
 
 def _port_problems(service: Service, request: Request) -> list[dict[str, t.Any]]:
-    odd = [network for network in request["networks"] if not _is_network(network)]
-    return [
-        *ports.port_problems({f"{service.role}_port": request["port"]}, request["listeners"], service.unit),
-        *(
-            problem(
-                f"{service.role}_networks",
-                f"has {', '.join(map(repr, odd))}",
-                "write networks in CIDR notation, such as 192.168.1.0/24",
-            )
-            for _each in odd[:1]
-        ),
-    ]
-
-
-def _is_network(text: str) -> bool:
+    found = ports.port_problems({f"{service.role}_port": request["port"]}, request["listeners"], service.unit)
     try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        return False
-    return True
+        rules.parse_networks(request["networks"])
+    except ValueError as error:
+        remedy = "write networks in CIDR notation, such as 192.168.1.0/24"
+        found.append(problem(f"{service.role}_networks", f"is not right: {error}", remedy))
+    return found
 
 
 def verify(
@@ -175,7 +158,9 @@ def verify(
 ) -> list[Finding]:
     """Return the findings on the unit and its confinement, and on what its port answers."""
     found = [of_unit(service, host), sandboxing.check(host.run_client, service.role, [service.unit])]
-    return [*found, *(of_page(service, request, host, wait) for _port in [service] if service.has_port)]
+    if service.has_port:
+        found.append(of_page(service, request, host, wait))
+    return found
 
 
 def of_unit(service: Service, host: Host) -> Finding:
@@ -194,13 +179,13 @@ def of_page(service: Service, request: Request, host: Host, wait: t.Callable[[fl
     subject = "metric" if service.metric else "page"
     address = f"http://127.0.0.1:{request['port']}/{'metrics' if service.metric else ''}"
     problem_text, evidence = "", ""
-    for attempt in range(ATTEMPTS):
+    for pause_s in [0, *[PAUSE_S] * (ATTEMPTS - 1)]:
+        wait(pause_s)
         problem_text = port_owner.stranger_of(host.run_client, service.unit)("127.0.0.1", request["port"])
         if not problem_text:
             problem_text, evidence = _answer(address, service.metric)
-        if not problem_text or attempt == ATTEMPTS - 1:
+        if not problem_text:
             break
-        wait(PAUSE_S)
     return finding(
         f"{service.role}.{subject}",
         "fail" if problem_text else "pass",
@@ -215,7 +200,7 @@ def _answer(address: str, metric: str) -> tuple[str, str]:
     try:
         with opener.open(address, timeout=5) as answer:
             text = answer.read(LARGEST).decode("utf-8", "replace")
-    except (OSError, ValueError, urllib.error.URLError) as error:
+    except (OSError, ValueError) as error:
         return f"{address}: {error}", ""
     if not metric:
         return "", f"{address} answers"
