@@ -45,7 +45,7 @@ def left_out(mounts: t.Iterable[Mount], jobs: t.Iterable[Job], repositories: t.C
 
 
 def is_snapshot(mount: Mount, of: Mount | None = None) -> bool:
-    """Return whether a mount is a snapshot of ZFS (of this one): it is mounted as soon as somebody looks into ``.zfs/snapshot``."""
+    """Return whether a mount is a snapshot of ZFS (of this one): it is mounted as soon as a program reads ``.zfs/snapshot``."""
     dataset, sign, _name = mount.source.partition("@")
     return bool(mount.fstype == "zfs" and sign) and (of is None or of.source == dataset)
 

@@ -12,8 +12,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 
 
 def rebuild(config: Config) -> list[Finding]:
-    # No other command needs the plan, and each would start more slowly.
     """Return the finding on a rebuild."""
+    # No other command needs the plan, and each would start more slowly.
     from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import findings
 
     return findings.rebuild(config)

@@ -39,7 +39,7 @@ def _is_made(manifest: Facts, name: str) -> bool:
 
 
 def _is_used(manifest: Facts, name: str) -> bool:
-    """Return whether the system needs what is on a device. A stick that somebody has plugged in, it does without."""
+    """Return whether the system needs what is on a device. It does not need a removable device of a user."""
     points = manifest["devices"][name]["mountpoints"]
     return any(_is_needed(manifest, point) for point in points) or any(
         _is_used(manifest, child) for child in layout.children(manifest, name)

@@ -149,7 +149,7 @@ def test_what_has_changed_since_the_plan_is_put_right(users: Run, samba: Samba) 
 
 
 def test_users_who_are_added_after_the_plan_are_on_record(users: Run, samba: Samba) -> None:
-    """The plan has read alice, in another database or before somebody removed her."""
+    """The plan has read alice in another database, or before an administrator removed her."""
     samba.users["alice"] = [nt_hash(str(ALICE["password"])), True]
     plan = planned(samba, ALICE, BOB)
     samba.users.clear()
