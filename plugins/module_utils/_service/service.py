@@ -14,6 +14,7 @@ import re
 import time
 import typing as t
 import urllib.request
+from http.client import HTTPException
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding, problem
@@ -200,7 +201,7 @@ def _answer(address: str, metric: str) -> tuple[str, str]:
     try:
         with opener.open(address, timeout=5) as answer:
             text = answer.read(LARGEST).decode("utf-8", "replace")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         return f"{address}: {error}", ""
     if not metric:
         return "", f"{address} answers"

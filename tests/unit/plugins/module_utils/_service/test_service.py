@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -123,6 +124,21 @@ def test_nobody_else_answers_for_it(monkeypatch: pytest.MonkeyPatch, port: int) 
         "fail",
         "mallory listens there",
     )
+
+
+def test_an_answer_that_is_no_http_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for _attempt in range(services.ATTEMPTS):
+                connection, _address = listening.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"220 mail\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        status, evidence = verify(monkeypatch, listening.getsockname()[1])["web_page.metric"]
+    assert status == "fail" and "220 mail" in evidence
 
 
 def test_a_stopped_service_fails(monkeypatch: pytest.MonkeyPatch) -> None:
