@@ -168,8 +168,8 @@ def test_only_root_reads_secrets(target):
 def test_verify_detects_a_stopped_server(apply, target):
     name = target.host.name
     proof = {"apply_tasks_from": "verify"}
-    findings = ("frp_server.tls", "frp_server.dashboard", "frp_server.confinement")
-    assert apply(hosts=name, variables=proof).findings(name) == dict.fromkeys(findings, "pass")
+    findings = ("tls", "dashboard", "confinement", "drop_ins")
+    assert apply(hosts=name, variables=proof).findings(name) == {f"frp_server.{part}": "pass" for part in findings}
     target.must("systemctl stop frps")
     broken = apply(hosts=name, variables=proof).findings(name)
     target.must("systemctl start frps")
