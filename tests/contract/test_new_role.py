@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.bench import role_cost
+
 from .copies import copy_tree, run
 from .sources import CHECKOUT
 
@@ -59,3 +61,9 @@ def test_new_roles_pass_the_linters(tree: Path) -> None:
             f"molecule/{role}",
             "playbooks",
         )
+
+
+def test_the_smallest_role_stays_small() -> None:
+    """More is ceremony: make the shared code do it."""
+    found = role_cost.smallest()
+    assert found.files <= 12 and found.lines <= 195 and found.same_share <= 0.40

@@ -79,12 +79,6 @@ def test_role_is_written_for_its_options(tree: Path, options: dict[str, Any]) ->
     assert specs.get("disk_probe_port", {}).get("default") == options.get("port")
 
 
-def test_the_smallest_role_stays_small() -> None:
-    """More is ceremony: make the shared code do it."""
-    found = role_cost.smallest()
-    assert found.files <= 12 and found.lines <= 195 and found.same_share <= 0.40
-
-
 def test_lines_of_three_other_roles_are_the_same() -> None:
     others = {name: [f"name: {name}", f"port of {name}: 1"] for name in ("a_b", "web", "mail")}
     files = {Path("x"): "name: probe\n\nport of probe: 1\nown: true\n---\n"}
