@@ -137,6 +137,13 @@ options:
     type: str
     choices: [auto, never]
     default: auto
+  plans:
+    description:
+      - Plans of these GPUs, which the role P(rigwright.workstation.gpu_sharing#role) has made in this run.
+      - A plan is carried out if the GPU and the request are still those that it was made from. The module plans all others itself.
+    type: list
+    elements: dict
+    default: []
 notes:
   - When one of several GPUs fails, those before it keep their new layout, and the module returns them.
   - NVML counts processes of the whole host only in the host's own namespace of process ids. The driver itself never removes an instance

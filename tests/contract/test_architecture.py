@@ -43,7 +43,7 @@ LARGE_ROLES = {
     "firewall": 234_000,
     "frp_client": 206_000,
     "frp_server": 206_000,
-    "gpu_sharing": 568_000,
+    "gpu_sharing": 570_000,
     "nvidia_container_toolkit": 315_000,
     "nvidia_driver": 396_000,
     "samba": 227_000,

@@ -49,18 +49,16 @@ OPTIONS: dict[str, tuple[list[Edit], str]] = {
         "settings = {**plan.settings(request('gpu_usage', gpu_usage_save_s=20)), 'notify_socket': ''}\n"
         "print(program.settings_of(json.dumps(settings)).save_s)",
     ),
-    # The spec of the module, its page, the spec of the role, the task that calls the module, and the code of the module.
+    # The spec of the module, its page, the spec of the role, and the task that calls the module.
     "gpu_sharing": (
         [
             (f"{GPU}/mig/options.py", '    "persist"', '    "repack": {"type": "int", "default": 0},\n'),
             ("plugins/modules/gpu_mig.py", "  persist:\n", "  repack: {description: An option of a test, type: int, default: 0}\n"),
             spec("gpu_sharing", "stop_services", "repack", "int"),
-            ("roles/gpu_sharing/tasks/apply.yml", '    persist: "', '    repack: "{{ item.repack }}"\n'),
-            (f"{GPU}/mig/request.py", '        "persist"', '        "repack": params["repack"],\n'),
+            ("roles/gpu_sharing/tasks/change_gpus.yml", '    persist: "', '    repack: "{{ item.repack }}"\n'),
         ],
         f"from {PACKAGE}._gpu.mig.options import with_defaults\n"
-        f"from {PACKAGE}._gpu.mig.apply import Request\n"
-        f"from {PACKAGE}._gpu.mig.request import parameters\n"
+        f"from {PACKAGE}._gpu.mig.request import Request, parameters\n"
         f"from {PACKAGE}._gpu.sharing.request import read\n"
         f"from {PACKAGE}._gpu.nvml import Card\n"
         "rows = request('gpu_sharing', gpu_sharing_gpus=[{'device': 'all', 'mig': {'repack': 20}}])['gpus']\n"
@@ -97,7 +95,7 @@ def changed(copy: Path) -> set[str]:
     return {str(path) for path in files if not filecmp.cmp(copy / path, CHECKOUT / path, shallow=False)}
 
 
-@pytest.mark.parametrize(("role", "files"), [("samba", 2), ("gpu_usage", 2), ("gpu_sharing", 5)])
+@pytest.mark.parametrize(("role", "files"), [("samba", 2), ("gpu_usage", 2), ("gpu_sharing", 4)])
 def test_one_more_option_changes_few_files(tree: Path, role: str, files: int) -> None:
     assert run(tree, sys.executable, "-c", SCRIPT + OPTIONS[role][1]) == "20"
     assert len({path for path, _old, _new in OPTIONS[role][0]}) == files

@@ -38,7 +38,7 @@ SHARED: list[tuple[Options, str, str, set[str]]] = [
         "gpu_mig",
         "gpu_sharing_gpus.mig",
         {"mode.default", "when_busy.default", "when_busy.choices", "allow_reset.default", "-devices", "-mig_parted",
-         "-busy_timeout", "-keep_instances", "-persist", "-refresh_cdi"},
+         "-busy_timeout", "-keep_instances", "-persist", "-refresh_cdi", "-plans"},
     ),
 ]  # fmt: skip
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import typing as t
 
@@ -49,12 +48,6 @@ class Host:
 
     def warn(self, warning: str) -> None:
         self.warnings.append(warning)
-
-    def preview(self) -> Host:
-        """Return this host in check mode, with warnings of its own: what a later task would do is asked, and nothing is done."""
-        found = copy.copy(self)
-        found.check_mode, found.warnings = True, []
-        return found
 
     def need_python(self, path: str) -> None:
         """Go on with another Python, where the host has it and this is not the one.

@@ -24,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Commands
 
 SYSTEMD = "/run/systemd/system"
 _UNITS = "/etc/systemd/system"
@@ -109,7 +109,7 @@ class Declaration:
     files: dict[str, bytes | None]
     changed: list[str]
 
-    def write(self, module: AnsibleModule) -> None:
+    def write(self, module: Commands) -> None:
         """Write the files that change."""
         unit, link = unit_path(self.name), link_path(self.name)
         for path in self.changed:

@@ -2,27 +2,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plan the changes of one GPU, and apply a plan as a transaction."""
+"""Apply the plan of one GPU as a transaction."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import Device
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
     DISABLED,
     ENABLED,
-    Device,
-    State,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
     Compute,
-    Layout,
+    State,
     Wanted,
     expand,
     slot_map,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.result import described
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.steps import (
     CREATE,
     CREATE_COMPUTE,
     Busy,
@@ -30,116 +29,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.pla
     meets,
     plan_disabled,
     plan_layout,
-    plan_mode,
-    refuse_impossible,
     rollback,
     same_places,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
-
-UNCHANGED = "unchanged"
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """The requested mode and layout of one GPU. ``layout``: None leaves the instances as they are; an empty one removes all.
-
-    ``optional``: the request is for all GPUs, so that one without MIG is left as it is.
-    """
-
-    mode: str = UNCHANGED
-    layout: tuple[t.Mapping[str, t.Any], ...] | None = None
-    keep: bool = True
-    allow_reset: bool = False
-    optional: bool = False
-
-    @property
-    def wants_mig(self) -> bool:
-        return self.mode == ENABLED or bool(self.layout)
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """The changes of one GPU. ``mode``: the mode to set, or None; ``open_``: the card reports its profiles only with MIG on."""
-
-    state: State
-    request: Request
-    mode: str | None = None
-    steps: tuple[Step, ...] = ()
-    needs: str = "none"
-    resets: bool = False
-    open_: bool = False
-
-    @property
-    def changed(self) -> bool:
-        return bool(self.mode or self.steps)
-
-    def descriptions(self) -> list[str]:
-        """Return the changes as text, in the order in which they are made."""
-        mode = [f"MIG {self.mode}"] if self.mode else []
-        steps = [step.description() for step in self.steps]
-        later = ["the layout, once the card reports its profiles"] if self.open_ else []
-        return steps + mode if self.mode == DISABLED else mode + steps + later
-
-
-class CardBusy(Exception):
-    """A mode cannot change while processes use the card."""
-
-    def __init__(self, pids: t.Sequence[int], why: str) -> None:
-        self.pids = tuple(pids)
-        super().__init__(why)
-
-
-def plan(state: State, request: Request) -> Plan:
-    """Plan the changes from the state of a GPU to the request; pure.
-
-    :raises Refusal: the card cannot meet the request.
-    :raises CardBusy: processes block the change.
-    """
-    _refuse_unfit(state, request)
-    if state.mode is None:
-        return Plan(state, request)
-    mode = plan_mode(state.mode, state.pending or state.mode, request.mode, state.resetless, request.allow_reset)
-    target = state.mode if request.mode == UNCHANGED else request.mode
-    resets = mode.write and not state.resetless and state.mode != target
-    if mode.needs != "none":
-        if target == ENABLED and request.layout is not None and state.profiles:
-            # No reset helps a layout for which the card has no room.
-            refuse_impossible(state.profiles, expand(request.layout, state.profiles))
-        return Plan(state, request, needs=mode.needs)
-    steps: list[Step] = []
-    open_ = False
-    try:
-        if target == DISABLED:
-            steps = plan_disabled(state.layout)
-        elif request.layout is not None and state.profiles:
-            steps = plan_layout(state.profiles, state.layout, expand(request.layout, state.profiles), request.keep)
-        else:
-            open_ = bool(request.layout)
-    except Busy as busy:
-        raise CardBusy(busy.pids, str(busy)) from busy
-    if mode.write and state.mode != target and state.pids:
-        raise CardBusy(state.pids, "processes use the GPU, whose mode would change")
-    return Plan(state, request, target if mode.write else None, tuple(steps), resets=resets, open_=open_)
-
-
-def _refuse_unfit(state: State, request: Request) -> None:
-    if request.mode == DISABLED and request.layout:
-        raise Refusal("layout: a GPU with `mode: disabled` has no instances; leave one of them out")
-    if state.mode is None:
-        if request.wants_mig and not request.optional:
-            raise Refusal(
-                f"{state.label} has no MIG: leave it out of `devices`, or share it by MPS or time-slicing (gpu_mps, gpu_mode)"
-            )
-        return
-    if request.layout and request.mode == UNCHANGED and state.mode == DISABLED:
-        raise Refusal("layout: MIG is off on this GPU; set mode: enabled")
-    wants_mig = request.mode == ENABLED or (request.mode == UNCHANGED and request.layout)
-    if wants_mig and (state.compute_mode or "").startswith("exclusive"):
-        raise Refusal(
-            f"{state.label} is in compute mode {state.compute_mode}, which excludes MIG: "
-            "set it to default first (gpu_mode, compute_mode: default)"
-        )
 
 
 class Failed(Exception):
@@ -283,33 +176,3 @@ def _reread(device: Device, now: State | None) -> State | None:
         return device.read()
     except NvmlError:
         return now
-
-
-def described(state: State) -> dict[str, t.Any]:
-    """Return a GPU as a result shows it."""
-    return {
-        "index": state.index,
-        "uuid": state.uuid,
-        "pci_address": state.pci_address,
-        "name": state.name,
-        "mode": state.mode,
-        "pending": state.pending,
-        "instances": instances(state.layout),
-        "slots": slot_map(state.profiles, state.layout) if state.mode == ENABLED else [],
-    }
-
-
-def instances(layout: Layout) -> list[dict[str, t.Any]]:
-    return [
-        {
-            "profile": instance.profile,
-            "start": instance.start,
-            "id": instance.id,
-            "pids": list(instance.pids),
-            "compute_instances": [
-                {"slices": inner.slices, "start": inner.start, "id": inner.id, "uuid": inner.uuid}
-                for inner in instance.compute
-            ],
-        }
-        for instance in layout
-    ]

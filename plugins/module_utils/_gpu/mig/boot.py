@@ -21,25 +21,25 @@ PROGRAM = "_gpu.mig.boot"
 
 
 class Host:
-    """The part of AnsibleModule that a run uses."""
+    """The host of the program: it starts programs, and warns in the journal."""
 
     check_mode = False
 
-    def run_command(self, command: list[str], check_rc: bool = False, **_options: bool) -> tuple[int, str, str]:
+    def run_command(self, args: list[str], *_rest: t.Any, **options: t.Any) -> tuple[int, str, str]:
         """Run a program.
 
-        :raises Refusal: the program is missing, or it failed and *check_rc* is set.
+        :raises Refusal: the program is missing, or it failed and the option check_rc is set.
         """
         try:
-            done = programs.run(command)
+            done = programs.run(args)
         except OSError as error:
-            raise Refusal(f"`{' '.join(command)}`: {error}") from error
-        if check_rc and done.returncode:
-            raise Refusal(f"`{' '.join(command)}` has failed: {done.stderr.strip()}")
+            raise Refusal(f"`{' '.join(args)}`: {error}") from error
+        if options.get("check_rc") and done.returncode:
+            raise Refusal(f"`{' '.join(args)}` has failed: {done.stderr.strip()}")
         return done.returncode, done.stdout, done.stderr
 
-    def warn(self, text: str) -> None:
-        log(text)
+    def warn(self, warning: str) -> None:
+        log(warning)
 
 
 def log(text: str) -> None:
@@ -53,7 +53,7 @@ def restore(params: dict[str, t.Any], root: str) -> None:
     :raises Refusal: the GPU cannot meet its declaration, or only with a reset that is not allowed.
     """
     with Nvml() as nvml:
-        result = mig_run.run(t.cast("t.Any", Host()), nvml, params, PROGRAM, root)
+        result = mig_run.run(Host(), nvml, params, PROGRAM, root)
     for row in result["gpus"]:
         log(f"{row['name']} {row['pci_address']}: {', '.join(row['changes']) or 'is as declared'}")
         if row["needs"] != "none":

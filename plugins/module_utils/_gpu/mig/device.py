@@ -7,29 +7,30 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
+    DISABLED,
+    ENABLED,
     Compute,
     ComputeStarts,
     Instance,
     Layout,
     Profile,
     Profiles,
+    State,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import place_compute
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.steps import (
     CREATE,
     CREATE_COMPUTE,
     DESTROY,
     Step,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import place_compute
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, pynvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import has_wrong_processes
 
-ENABLED, DISABLED = "enabled", "disabled"
 _MODES = (DISABLED, ENABLED)
 _COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process")
 # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
@@ -55,28 +56,6 @@ _ATTRIBUTES = {
     0x10: "+me.all",
     0x11: "+gfx",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """The state of one GPU. ``mode``: None without MIG; ``profiles``: empty if the driver reports none with MIG off."""
-
-    index: int
-    uuid: str
-    pci_address: str
-    name: str
-    device_id: str
-    mode: str | None
-    pending: str | None
-    resetless: bool
-    compute_mode: str | None
-    profiles: Profiles
-    layout: Layout
-    pids: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} {self.pci_address}"
 
 
 class Device:

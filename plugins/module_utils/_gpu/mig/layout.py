@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
+ENABLED, DISABLED = "enabled", "disabled"
 # The names that NVML gives (MIG user guide, "Device names"): C compute slices of a GPU instance of G slices and M GB.
 _NAME = re.compile(r"(?:MIG )?(?:(\d+)c\.)?((\d+)g\.\d+gb(?:[+-][a-z0-9]+(?:\.[a-z0-9]+)*)?)", re.IGNORECASE)
 _COMPUTE = re.compile(r"(\d+)c?")
@@ -115,6 +116,28 @@ class Profiles(dict[str, Profile]):
             f"{profile.name} (at most {profile.maximum}, starts {', '.join(map(str, profile.starts))})"
             for profile in self.values()
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """The state of one GPU. ``mode``: None without MIG; ``profiles``: empty if the driver reports none with MIG off."""
+
+    index: int
+    uuid: str
+    pci_address: str
+    name: str
+    device_id: str
+    mode: str | None
+    pending: str | None
+    resetless: bool
+    compute_mode: str | None
+    profiles: Profiles
+    layout: Layout
+    pids: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.pci_address}"
 
 
 def parse_name(text: str) -> tuple[int | None, str]:

@@ -32,6 +32,7 @@ OPTIONS: Options = {
     "keep_instances": {"type": "bool", "default": True},
     "persist": {"type": "str", "choices": ["unit", "none", "unchanged"], "default": "unit"},
     "refresh_cdi": {"type": "str", "choices": ["auto", "never"], "default": "auto"},
+    "plans": {"type": "list", "elements": "dict", "default": []},
 }
 
 

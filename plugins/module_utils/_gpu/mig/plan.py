@@ -2,243 +2,164 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plan the steps from the current instances to the requested ones, and back. Pure.
-
-Steps name instances by their place: the driver chooses ids, and a recreated instance may get another.
-"""
+"""Plan the changes of one GPU from its state and the request, as data that a later run can execute. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import hashlib
+import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
-    Compute,
-    Instance,
-    Layout,
-    Profiles,
-    Wanted,
-    summary,
+    DISABLED,
+    ENABLED,
+    State,
+    expand,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import (
-    choose,
-    fits,
-    nearest,
-    place_compute,
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import UNCHANGED, Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.steps import (
+    Busy,
+    Step,
+    plan_disabled,
+    plan_layout,
+    read_step,
+    refuse_impossible,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
-DESTROY_COMPUTE = "destroy_compute"
-DESTROY = "destroy"
-CREATE = "create"
-CREATE_COMPUTE = "create_compute"
-
-
-class Busy(Exception):
-    """The request fits the card, but not together with these instances, which have processes."""
-
-    def __init__(self, instances: t.Sequence[Instance]) -> None:
-        self.instances = tuple(instances)
-        self.pids = tuple(sorted({pid for instance in instances for pid in instance.pids}))
-        where = ", ".join(f"{instance.profile} at slot {instance.start}" for instance in instances)
-        super().__init__(f"processes run in {where}")
-
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """One call that changes the card. ``compute``: the compute instance to create or destroy; without a start, the driver places it."""
+class Plan:
+    """The changes of one GPU. ``mode``: the mode to set, or None; ``open_``: the card reports its profiles only with MIG on."""
 
-    action: str
-    profile: str
-    start: int
-    compute: Compute | None = None
+    state: State
+    request: Request
+    mode: str | None = None
+    steps: tuple[Step, ...] = ()
+    needs: str = "none"
+    resets: bool = False
+    open_: bool = False
 
-    def description(self) -> str:
-        where = f"{self.profile} at slot {self.start}"
-        if self.compute is None:
-            return f"{self.action} {where}"
-        at = "" if self.compute.start is None else f" at slice {self.compute.start}"
-        return f"{self.action} {self.compute.slices}c{at} of {where}"
+    @property
+    def changed(self) -> bool:
+        return bool(self.mode or self.steps)
+
+    def descriptions(self) -> list[str]:
+        """Return the changes as text, in the order in which they are made."""
+        mode = [f"MIG {self.mode}"] if self.mode else []
+        steps = [step.description() for step in self.steps]
+        later = ["the layout, once the card reports its profiles"] if self.open_ else []
+        return steps + mode if self.mode == DISABLED else mode + steps + later
+
+    def as_data(self) -> dict[str, t.Any]:
+        """Return the plan as it is handed on to a later task."""
+        return {
+            "fingerprint": fingerprint(self.state, self.request),
+            "mode": self.mode,
+            "steps": [step.as_data() for step in self.steps],
+            "needs": self.needs,
+            "resets": self.resets,
+            "open": self.open_,
+        }
 
 
-def plan_layout(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted], keep: bool = True) -> list[Step]:
-    """Plan the steps to the requested layout. Busy instances stay; idle ones go if they are surplus or block a placement.
+def fingerprint(state: State, request: Request) -> str:
+    """Return the digest of all that a plan is made from."""
+    text = json.dumps([dataclasses.asdict(state), dataclasses.asdict(request)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
-    :raises Refusal: no placement on this card has all instances.
-    :raises Busy: busy instances block every placement.
+
+class Planner:
+    """The plans of GPUs. A GPU is planned again only if its state or its request differs from what a plan was made from.
+
+    :param handed: plans of an earlier task, as data.
     """
-    refuse_impossible(profiles, wanted)
-    choices = choose(profiles, wanted, current, keep)
-    if choices is None:
-        if choose(profiles, wanted, [_idle(instance) for instance in current]) is None:
-            raise Refusal(_no_room_inside(current, wanted))
-        raise Busy(_in_the_way(profiles, current, wanted))
-    existing = {choice.existing.place for choice in choices if choice.existing}
-    destroyed, created = [], []
-    for instance in current:
-        if instance.place not in existing:
-            destroyed += _destroy(instance)
-    for choice in choices:
-        profile, start = choice.wanted.profile, choice.start
-        if choice.existing is None:
-            created.append(Step(CREATE, profile, start))
+
+    def __init__(self, handed: t.Iterable[t.Mapping[str, t.Any]] = ()) -> None:
+        self._plans: dict[str, t.Mapping[str, t.Any]] = {row["fingerprint"]: row for row in handed}
+
+    def plan(self, state: State, request: Request) -> Plan:
+        """Return the plan from the state of a GPU to the request.
+
+        :raises Refusal: the card cannot meet the request.
+        :raises CardBusy: processes block the change.
+        """
+        key = fingerprint(state, request)
+        if key not in self._plans:
+            self._plans[key] = plan(state, request).as_data()
+        data = self._plans[key]
+        steps = tuple(map(read_step, data["steps"]))
+        return Plan(state, request, data["mode"], steps, data["needs"], data["resets"], data["open"])
+
+
+@dataclasses.dataclass
+class Judged:
+    """The plan of a GPU, and the processes that block it."""
+
+    plan: Plan
+    busy: tuple[int, ...] = ()
+    why: str = ""
+
+
+class CardBusy(Exception):
+    """A mode cannot change while processes use the card."""
+
+    def __init__(self, pids: t.Sequence[int], why: str) -> None:
+        self.pids = tuple(pids)
+        super().__init__(why)
+
+
+def plan(state: State, request: Request) -> Plan:
+    """Plan the changes from the state of a GPU to the request; pure.
+
+    :raises Refusal: the card cannot meet the request.
+    :raises CardBusy: processes block the change.
+    """
+    _refuse_unfit(state, request)
+    if state.mode is None:
+        return Plan(state, request)
+    mode = plan_mode(state.mode, state.pending or state.mode, request.mode, state.resetless, request.allow_reset)
+    target = state.mode if request.mode == UNCHANGED else request.mode
+    resets = mode.write and not state.resetless and state.mode != target
+    if mode.needs != "none":
+        if target == ENABLED and request.layout is not None and state.profiles:
+            # No reset helps a layout for which the card has no room.
+            refuse_impossible(state.profiles, expand(request.layout, state.profiles))
+        return Plan(state, request, needs=mode.needs)
+    steps: list[Step] = []
+    open_ = False
+    try:
+        if target == DISABLED:
+            steps = plan_disabled(state.layout)
+        elif request.layout is not None and state.profiles:
+            steps = plan_layout(state.profiles, state.layout, expand(request.layout, state.profiles), request.keep)
         else:
-            destroyed += [
-                Step(DESTROY_COMPUTE, profile, start, compute)
-                for compute in choice.existing.compute
-                if compute not in choice.kept
-            ]
-        created += [Step(CREATE_COMPUTE, profile, start, compute) for compute in choice.new]
-    return destroyed + created
+            open_ = bool(request.layout)
+    except Busy as busy:
+        raise CardBusy(busy.pids, str(busy)) from busy
+    if mode.write and state.mode != target and state.pids:
+        raise CardBusy(state.pids, "processes use the GPU, whose mode would change")
+    return Plan(state, request, target if mode.write else None, tuple(steps), resets=resets, open_=open_)
 
 
-def refuse_impossible(profiles: Profiles, wanted: t.Sequence[Wanted]) -> None:
-    """Check that an empty card has room for a layout.
-
-    :raises Refusal: it has not.
-    """
-    if fits(profiles, wanted):
-        return
-    layout_text = summary(instance.profile for instance in wanted)
-    if fits(profiles, [dataclasses.replace(instance, start=None) for instance in wanted]):
-        starts = ", ".join(
-            f"{instance.profile} at {instance.start}" for instance in wanted if instance.start is not None
-        )
-        raise Refusal(
-            f"layout: {layout_text} fits the card, but not with {starts}: leave `start` out, or choose others"
-        )
-    near = nearest(profiles, wanted)
-    hint = f"; the nearest that fit: {', or '.join(near)}" if near else ""
-    raise Refusal(f"layout: {layout_text} does not fit this card ({profiles.description()}){hint}")
-
-
-def _in_the_way(profiles: Profiles, current: Layout, wanted: t.Sequence[Wanted]) -> list[Instance]:
-    """Return the fewest busy instances that would have to end."""
-    busy = [instance for instance in current if instance.pids]
-    for count in range(1, len(busy) + 1):
-        for ended in itertools.combinations(busy, count):
-            if (
-                choose(profiles, wanted, [_idle(instance) if instance in ended else instance for instance in current])
-                is not None
-            ):
-                return list(ended)
-    return busy
-
-
-def _no_room_inside(current: Layout, wanted: t.Sequence[Wanted]) -> str:
-    """Return the refusal for compute instances without room in their GPU instances."""
-    tables = {instance.profile: instance.compute_starts for instance in current}
-    lacking = [
-        instance for instance in wanted if place_compute((), instance.compute, tables.get(instance.profile)) is None
-    ]
-    text = "; ".join(
-        f"{' + '.join(f'{size}c' for size in instance.compute)} of {instance.profile}, where there are "
-        + ", ".join(f"{size}c at {', '.join(map(str, at))}" for size, at in (tables[instance.profile] or {}).items())
-        for instance in lacking
-    )
-    return f"layout: compute_instances do not fit: {text}"
-
-
-def _idle(instance: Instance) -> Instance:
-    return dataclasses.replace(
-        instance, pids=(), compute=tuple(dataclasses.replace(compute, pids=()) for compute in instance.compute)
-    )
-
-
-def _destroy(instance: Instance) -> list[Step]:
-    inner = [Step(DESTROY_COMPUTE, instance.profile, instance.start, compute) for compute in instance.compute]
-    return [*inner, Step(DESTROY, instance.profile, instance.start)]
-
-
-def plan_disabled(current: Layout) -> list[Step]:
-    """Plan what has to go before MIG can be switched off.
-
-    :raises Busy: processes run in an instance.
-    """
-    busy = [instance for instance in current if instance.pids]
-    if busy:
-        raise Busy(busy)
-    return [step for instance in current for step in _destroy(instance)]
-
-
-def rollback(now: Layout, before: Layout) -> list[Step]:
-    """Plan the steps from the state that a failed run left to exactly the state before it, place by place.
-
-    It compares with the current instances and not with the calls: a failed call may have had its effect.
-    """
-    wanted = {instance.place: instance for instance in before}
-    present = {instance.place: instance for instance in now}
-    destroyed, created = [], []
-    for instance in now:
-        if instance.place not in wanted:
-            destroyed += _destroy(instance)
-            continue
-        places = {compute.place for compute in wanted[instance.place].compute}
-        destroyed += [
-            Step(DESTROY_COMPUTE, instance.profile, instance.start, compute)
-            for compute in instance.compute
-            if compute.place not in places
-        ]
-    for instance in before:
-        places = set()
-        if instance.place in present:
-            places = {compute.place for compute in present[instance.place].compute}
-        else:
-            created.append(Step(CREATE, instance.profile, instance.start))
-        created += [
-            Step(CREATE_COMPUTE, instance.profile, instance.start, Compute(compute.slices, compute.start))
-            # In the order of their ids, so that they get the same order again.
-            for compute in sorted(instance.compute, key=lambda compute: compute.id)
-            if compute.place not in places
-        ]
-    return destroyed + created
-
-
-def predict(layout: Layout, steps: t.Sequence[Step]) -> Layout:
-    """Predict the instances, for check mode; new ones have no ids."""
-    present = {instance.place: instance for instance in layout}
-    for step in steps:
-        place = (step.profile, step.start)
-        if step.action == CREATE:
-            present[place] = Instance(*place)
-        elif step.action == DESTROY:
-            del present[place]
-        elif step.compute:
-            held = present[place].compute
-            rest = tuple(instance for instance in held if instance.place != step.compute.place)
-            present[place] = dataclasses.replace(
-                present[place], compute=rest if step.action == DESTROY_COMPUTE else (*held, step.compute)
+def _refuse_unfit(state: State, request: Request) -> None:
+    if request.mode == DISABLED and request.layout:
+        raise Refusal("layout: a GPU with `mode: disabled` has no instances; leave one of them out")
+    if state.mode is None:
+        if request.wants_mig and not request.optional:
+            raise Refusal(
+                f"{state.label} has no MIG: leave it out of `devices`, or share it by MPS or time-slicing (gpu_mps, gpu_mode)"
             )
-    return tuple(sorted(present.values(), key=lambda instance: instance.start))
-
-
-def same_places(first: Layout, other: Layout) -> bool:
-    """Return whether the same instances are in the same places, whatever their ids."""
-
-    def places(layout: Layout) -> set[tuple[t.Any, ...]]:
-        return {(*gpu.place, frozenset(compute.place for compute in gpu.compute)) for gpu in layout}
-
-    return places(first) == places(other)
-
-
-def meets(layout: Layout, wanted: t.Sequence[Wanted]) -> bool:
-    """Return whether a card has what is wanted and nothing else."""
-    shapes = sorted(instance.shape for instance in layout)
-    # Instances with a fixed start take theirs first.
-    for instance in sorted(wanted, key=lambda instance: instance.start is None):
-        found = next(
-            (
-                shape
-                for shape in shapes
-                if (shape[0], shape[2]) == (instance.profile, instance.compute) and instance.start in (None, shape[1])
-            ),
-            None,
+        return
+    if request.layout and request.mode == UNCHANGED and state.mode == DISABLED:
+        raise Refusal("layout: MIG is off on this GPU; set mode: enabled")
+    wants_mig = request.mode == ENABLED or (request.mode == UNCHANGED and request.layout)
+    if wants_mig and (state.compute_mode or "").startswith("exclusive"):
+        raise Refusal(
+            f"{state.label} is in compute mode {state.compute_mode}, which excludes MIG: "
+            "set it to default first (gpu_mode, compute_mode: default)"
         )
-        if found is None:
-            return False
-        shapes.remove(found)
-    return not shapes
 
 
 class ModePlan(t.NamedTuple):

@@ -11,13 +11,33 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import parted
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import UNCHANGED, Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import ENABLED
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.options import OPTIONS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, find_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
 ALL = "all"
+UNCHANGED = "unchanged"
 # The form of NVML and of declarations.
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The requested mode and layout of one GPU. ``layout``: None leaves the instances as they are; an empty one removes all.
+
+    ``optional``: the request is for all GPUs, so that one without MIG is left as it is.
+    """
+
+    mode: str = UNCHANGED
+    layout: tuple[t.Mapping[str, t.Any], ...] | None = None
+    keep: bool = True
+    allow_reset: bool = False
+    optional: bool = False
+
+    @property
+    def wants_mig(self) -> bool:
+        return self.mode == ENABLED or bool(self.layout)
 
 
 @dataclasses.dataclass
@@ -104,16 +124,13 @@ def _chosen(cards: t.Sequence[Card], devices: t.Sequence[str], warnings: list[st
 
 def parameters(uuid: str, request: Request, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the parameters with which the module repeats the request at boot, when containers have not started yet."""
-    return {
+    own = {
         "devices": [uuid],
         "mig_parted": None,
         "mode": request.mode,
         "layout": None if request.layout is None else [dict(entry) for entry in request.layout],
-        "when_busy": params["when_busy"],
-        "busy_timeout": params["busy_timeout"],
-        "allow_reset": params["allow_reset"],
-        "stop_services": params["stop_services"],
         "keep_instances": request.keep,
         "persist": "unchanged",
         "refresh_cdi": "never",
     }
+    return {**own, **{name: params[name] for name in OPTIONS.keys() - own.keys() - {"plans"}}}

@@ -4,7 +4,7 @@
 
 """Run a request for MIG: plan all GPUs before the first change, then change each GPU as a transaction of its own.
 
-Modules that declare MIG and more (gpu_sharing_plan) call :func:`run` or :func:`run_requests` in their own process.
+The role gpu_sharing calls :func:`prepare` in its plan, and hands the plans of the GPUs to gpu_mig.
 """
 
 from __future__ import annotations
@@ -17,34 +17,19 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import parted
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import (
-    UNCHANGED,
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import result
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import Failed, ResetRefused, apply
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import Device
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import DISABLED, ENABLED, State
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
     CardBusy,
-    Failed,
+    Judged,
     Plan,
-    ResetRefused,
-    apply,
-    described,
-    instances,
+    Planner,
     plan,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import (
-    DISABLED,
-    ENABLED,
-    Device,
-    State,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import (
-    Layout,
-    count_of,
-    slot_map,
-    summary,
-    uuid_changes,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import predict
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import (
+    UNCHANGED,
     Requests,
     parameters,
     resolve,
@@ -54,7 +39,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import describe
 
 if t.TYPE_CHECKING:
-    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Commands
 
 NAME = "gpu_mig"
 # Seconds between two checks for processes.
@@ -76,86 +61,154 @@ class Stopped(Exception):
         self.result = result
 
 
-@dataclasses.dataclass
-class Judged:
-    """The plan of a GPU, and the processes that block it."""
+def run(module: Commands, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
+    """Apply the parameters of gpu_mig, and return the result of the module.
 
-    plan: Plan
-    busy: tuple[int, ...] = ()
-    why: str = ""
-
-
-def run(module: Runner, nvml: Nvml, params: t.Mapping[str, t.Any], program: str, root: str = "/") -> Facts:
-    """Apply the parameters of gpu_mig, see :func:`run_requests`."""
-    return run_requests(module, nvml, resolve(nvml.cards(), params), params, program, root)
-
-
-def run_requests(
-    module: Runner,
-    nvml: Nvml,
-    requests: Requests,
-    params: t.Mapping[str, t.Any],
-    program: str,
-    root: str = "/",
-) -> Facts:
-    """Apply the request of each GPU, and return the result of the module.
-
-    :param params: parameters of gpu_mig for all GPUs: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi.
-    :param program: the boot program, ``_gpu.mig.boot.PROGRAM``.
     :raises Refusal: nothing was written.
     :raises NvmlError: nothing was written.
     :raises Stopped: processes block a change, or a plan failed.
     """
-    tree = Tree(root)
-    judged = _judge(nvml, requests, params, tree, wait=not module.check_mode)
+    requests = resolve(nvml.cards(), params)
+    return prepare(nvml, requests, params, program, Tree(root), wait=not module.check_mode).carry_out(module)
+
+
+def prepare(
+    nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], program: str, tree: Tree, wait: bool = False
+) -> Prepared:
+    """Read and plan all GPUs.
+
+    :param params: parameters of gpu_mig for all GPUs: when_busy, busy_timeout, allow_reset, stop_services, persist, refresh_cdi, plans.
+    :param program: the boot program, ``_gpu.mig.boot.PROGRAM``.
+    :param wait: whether to wait for processes where the request says so.
+    :raises Refusal: a GPU cannot meet its request; the text names all such GPUs.
+    :raises NvmlError: a GPU does not answer.
+    :raises Stopped: processes block a change.
+    """
+    # The declaration for boots has no plans.
+    planner = Planner(params.get("plans") or ())
+    judged = _judge(nvml, requests, params, tree, planner, wait)
     declaration = _declaration(judged, requests.forgotten, params, program, tree)
-    rows = [_row(entry, None) for entry in judged]
-    afters: dict[str, State] = {}
-    for number, entry in enumerate(judged):
-        if module.check_mode or entry.busy or not entry.plan.changed:
-            continue
-        try:
-            entry.plan, after = _carry_out(module, nvml, entry.plan, params["stop_services"], tree)
-        except (Failed, CardBusy, NvmlError, Refusal) as error:
-            # Containers need the new instances of the GPUs before this one.
-            _refresh_cdi(module, tree, params, rows[:number])
-            raise _stopped_by(error, entry, tree, gpus=rows[:number], changed=bool(afters)) from error
-        afters[after.uuid] = after
-        rows[number] = _row(entry, after)
-    result: Facts = {
-        "changed": bool(declaration and declaration.changed) or any(row["changes"] for row in rows),
-        "gpus": rows,
-        "needs": next((row["needs"] for row in rows if row["needs"] != "none"), "none"),
-        "mig_parted": _exported(nvml, judged, afters),
-        "boot": declaration.changed if declaration else [],
-        "diff": _diff(judged, afters, declaration),
-    }
-    due = [
-        f"{entry.plan.state.label} ({entry.plan.state.uuid}) was left as it is: MIG {entry.plan.request.mode} needs a reset. "
-        "Set allow_reset: gpu when no program uses it"
-        for entry in judged
-        if entry.plan.needs == "gpu_reset"
-    ]
-    due += [
-        f"{entry.plan.state.label} ({entry.plan.state.uuid}): {_step_to_enter(entry.plan.state, tree)}"
-        for entry in judged
-        if entry.plan.needs == "reboot" and not entry.plan.changed
-    ]
-    for text in [*requests.warnings, *due, *(_busy_message(entry, tree) for entry in judged if entry.busy)]:
-        module.warn(text)
-    # Before the declaration: the next run completes a missing declaration, and not a missing refresh of CDI.
-    result["cdi_refreshed"] = _refresh_cdi(module, tree, params, rows)
-    if declaration and declaration.changed and not module.check_mode:
-        try:
-            declaration.write(module)
-        except OSError as error:
-            message = f"the GPUs are as requested, but the next boot does not restore them ({error})"
-            remedy = "make the path writable, or set persist to none"
-            raise Stopped(f"{message}: {remedy}", gpus=rows, changed=result["changed"]) from error
-    return result
+    return Prepared(nvml, tree, params, planner, requests.warnings, judged, declaration)
 
 
-def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: Tree, wait: bool) -> list[Judged]:
+@dataclasses.dataclass
+class Prepared:
+    """A valid request with the plan of each GPU."""
+
+    nvml: Nvml
+    tree: Tree
+    params: t.Mapping[str, t.Any]
+    planner: Planner
+    notes: list[str]
+    judged: list[Judged]
+    declaration: boot.Declaration | None
+
+    @property
+    def changed(self) -> bool:
+        declared = self.declaration and self.declaration.changed
+        return bool(declared) or any(entry.plan.descriptions() for entry in self.judged)
+
+    @property
+    def needs(self) -> str:
+        return next((entry.plan.needs for entry in self.judged if entry.plan.needs != "none"), "none")
+
+    @property
+    def warnings(self) -> list[str]:
+        states = [(entry.plan, f"{entry.plan.state.label} ({entry.plan.state.uuid})") for entry in self.judged]
+        resets = [
+            f"{label} was left as it is: MIG {plan_.request.mode} needs a reset. Set allow_reset: gpu when no program uses it"
+            for plan_, label in states
+            if plan_.needs == "gpu_reset"
+        ]
+        reboots = [
+            f"{label}: {_step_to_enter(plan_.state, self.tree)}"
+            for plan_, label in states
+            if plan_.needs == "reboot" and not plan_.changed
+        ]
+        busy = [_busy_message(entry, self.tree) for entry in self.judged if entry.busy]
+        return [*self.notes, *resets, *reboots, *busy]
+
+    @property
+    def plans(self) -> list[Facts]:
+        """Return the plans that a later task executes, as data."""
+        return [entry.plan.as_data() for entry in self.judged if entry.plan.changed and not entry.busy]
+
+    def carry_out(self, module: Commands) -> Facts:
+        """Change the GPUs, declare them for boots, and return the result of the module. In check mode, nothing is written.
+
+        :raises Stopped: processes block a change, or a plan failed.
+        """
+        rows = [result.row(entry, None) for entry in self.judged]
+        afters: dict[str, State] = {}
+        for number, entry in enumerate(self.judged):
+            if module.check_mode or entry.busy or not entry.plan.changed:
+                continue
+            try:
+                entry.plan, after = self._carry_out(module, entry.plan)
+            except (Failed, CardBusy, NvmlError, Refusal) as error:
+                # Containers need the new instances of the GPUs before this one.
+                _refresh_cdi(module, self.tree, self.params, rows[:number])
+                raise _stopped_by(error, entry, self.tree, gpus=rows[:number], changed=bool(afters)) from error
+            afters[after.uuid] = after
+            rows[number] = result.row(entry, after)
+        found: Facts = {
+            "changed": self.changed,
+            "gpus": rows,
+            "needs": self.needs,
+            "mig_parted": result.exported(self.judged, afters, len(self.nvml.cards())),
+            "boot": self.declaration.changed if self.declaration else [],
+            "diff": result.diff(self.judged, afters, self.declaration),
+        }
+        for text in self.warnings:
+            module.warn(text)
+        # Before the declaration: the next run completes a missing declaration, and not a missing refresh of CDI.
+        found["cdi_refreshed"] = _refresh_cdi(module, self.tree, self.params, rows)
+        if self.declaration and self.declaration.changed and not module.check_mode:
+            try:
+                self.declaration.write(module)
+            except OSError as error:
+                message = f"the GPUs are as requested, but the next boot does not restore them ({error})"
+                remedy = "make the path writable, or set persist to none"
+                raise Stopped(f"{message}: {remedy}", gpus=rows, changed=found["changed"]) from error
+        return found
+
+    def _carry_out(self, module: Commands, plan_: Plan) -> tuple[Plan, State]:
+        nvml = self.nvml
+        device = Device(nvml, plan_.state.uuid)
+        # The first plan may be minutes old: processes may have started since.
+        plan_ = self.planner.plan(device.read(), plan_.request)
+
+        def reset() -> None:
+            # An open NVML counts as a program that uses the GPU.
+            nvml.__exit__()
+            try:
+                rc, out, err = module.run_command(
+                    ["nvidia-smi", "--gpu-reset", "-i", plan_.state.uuid], handle_exceptions=False
+                )
+            except OSError as error:
+                # A missing program is a failed step: the steps before it have to be reverted.
+                rc, out, err = _NOT_FOUND, "", str(error)
+            finally:
+                nvml.__enter__()
+            if rc:
+                answer = (out + err).strip()
+                # Programs can end, and no reboot is needed then.
+                kind = NvmlError if rc == _NOT_FOUND or _IN_USE.search(answer) else ResetRefused
+                refusals.append(f"nvidia-smi --gpu-reset ({answer})")
+                raise kind(CODES["RESET_REQUIRED"], refusals[-1])
+
+        refusals: list[str] = []
+        with _stopped(module, self.params["stop_services"] if plan_.resets else []):
+            after = apply(device, plan_, reset if plan_.request.allow_reset else None)
+        if plan_.mode and after.mode != plan_.mode:
+            module.warn(f"{after.label} ({after.uuid}): {refusals[-1]}: {_step_to_enter(after, self.tree)}")
+            plan_ = dataclasses.replace(plan_, needs="reboot")
+        return plan_, after
+
+
+def _judge(
+    nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: Tree, planner: Planner, wait: bool
+) -> list[Judged]:
     """Plan for all GPUs; wait for processes where the request says so.
 
     :raises Refusal: a GPU cannot meet its request; the text names all such GPUs.
@@ -167,7 +220,7 @@ def _judge(nvml: Nvml, requests: Requests, params: t.Mapping[str, t.Any], tree: 
         for card, request in requests.cards:
             state = Device(nvml, card.uuid).read()
             try:
-                judged.append(Judged(plan(state, request)))
+                judged.append(Judged(planner.plan(state, request)))
             except CardBusy as busy:
                 judged.append(Judged(Plan(state, request), busy.pids, str(busy)))
             except Refusal as refusal:
@@ -230,39 +283,6 @@ def _busy_message(entry: Judged, tree: Tree) -> str:
     return f"{entry.plan.state.label} ({entry.plan.state.uuid}) is busy: {entry.why}: {who}"
 
 
-def _carry_out(module: Runner, nvml: Nvml, plan_: Plan, services: t.Sequence[str], tree: Tree) -> tuple[Plan, State]:
-    device = Device(nvml, plan_.state.uuid)
-    # The first plan may be minutes old: processes may have started since.
-    plan_ = plan(device.read(), plan_.request)
-
-    def reset() -> None:
-        # An open NVML counts as a program that uses the GPU.
-        nvml.__exit__()
-        try:
-            rc, out, err = module.run_command(
-                ["nvidia-smi", "--gpu-reset", "-i", plan_.state.uuid], handle_exceptions=False
-            )
-        except OSError as error:
-            # A missing program is a failed step: the steps before it have to be reverted.
-            rc, out, err = _NOT_FOUND, "", str(error)
-        finally:
-            nvml.__enter__()
-        if rc:
-            answer = (out + err).strip()
-            # Programs can end, and no reboot is needed then.
-            kind = NvmlError if rc == _NOT_FOUND or _IN_USE.search(answer) else ResetRefused
-            refusals.append(f"nvidia-smi --gpu-reset ({answer})")
-            raise kind(CODES["RESET_REQUIRED"], refusals[-1])
-
-    refusals: list[str] = []
-    with _stopped(module, services if plan_.resets else []):
-        after = apply(device, plan_, reset if plan_.request.allow_reset else None)
-    if plan_.mode and after.mode != plan_.mode:
-        module.warn(f"{after.label} ({after.uuid}): {refusals[-1]}: {_step_to_enter(after, tree)}")
-        plan_ = dataclasses.replace(plan_, needs="reboot")
-    return plan_, after
-
-
 def _step_to_enter(state: State, tree: Tree) -> str:
     """Return how a GPU that was not reset enters its pending mode."""
     unload = "`rmmod nvidia_drm` and " if tree.exists("/sys/module/nvidia_drm") else ""
@@ -273,7 +293,7 @@ def _step_to_enter(state: State, tree: Tree) -> str:
 
 
 @contextlib.contextmanager
-def _stopped(module: Runner, services: t.Sequence[str]) -> t.Iterator[None]:
+def _stopped(module: Commands, services: t.Sequence[str]) -> t.Iterator[None]:
     """Stop services during a reset. Start those that ran again, also after a failure."""
     running = [
         service for service in services if module.run_command(["systemctl", "is-active", "--quiet", service])[0] == 0
@@ -310,75 +330,7 @@ def _declaration(
     return boot.prepare(tree, NAME, program, boot.read_declared(tree, NAME), changes, after=["gpu_mode"])
 
 
-def _target(plan_: Plan) -> tuple[str | None, Layout]:
-    """Return mode and instances after the plan."""
-    mode = plan_.mode or plan_.state.mode
-    return mode, predict(plan_.state.layout, plan_.steps) if mode == ENABLED else ()
-
-
-def _row(entry: Judged, after: State | None) -> Facts:
-    """Return the result row of a GPU. Without *after* it shows the state before, or the predicted one in check mode."""
-    plan_ = entry.plan
-    skipped = bool(entry.busy) and not plan_.changed
-    mode, layout = _target(plan_)
-    gpu = described(after or plan_.state)
-    if after is None and plan_.changed:
-        gpu.update(
-            mode=mode,
-            pending=mode,
-            instances=instances(layout),
-            slots=slot_map(plan_.state.profiles, layout) if mode == ENABLED else [],
-        )
-    return {
-        **gpu,
-        "changes": plan_.descriptions(),
-        "needs": plan_.needs,
-        "skipped": skipped,
-        "uuid_changes": uuid_changes(plan_.state.layout, after.layout) if after else {},
-    }
-
-
-def _exported(nvml: Nvml, judged: t.Sequence[Judged], afters: t.Mapping[str, State]) -> Facts:
-    states = [afters.get(entry.plan.state.uuid, entry.plan.state) for entry in judged]
-    return parted.write(
-        {
-            state.index: (
-                state.mode,
-                state.layout,
-                {name: profile.slices for name, profile in state.profiles.items()},
-            )
-            for state in states
-            if state.mode
-        },
-        hosts=len(nvml.cards()),
-    )
-
-
-def _diff(judged: t.Sequence[Judged], afters: t.Mapping[str, State], declaration: boot.Declaration | None) -> Facts:
-    before, after = [], []
-    for gpu in judged:
-        state = gpu.plan.state
-        done = afters.get(state.uuid)
-        mode, layout = (done.mode, done.layout) if done else _target(gpu.plan)
-        before += _lines(state, state.mode, state.layout, declaration.before if declaration else {})
-        after += _lines(state, mode, layout, declaration.after if declaration else {})
-        if gpu.plan.open_ and not done:
-            after += [f"  {summary(str(entry['profile']) for entry in gpu.plan.request.layout or ())}"]
-    return {"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
-
-
-def _lines(state: State, mode: str | None, layout: Layout, declared: ByCard) -> list[str]:
-    lines = [f"{state.uuid} {state.label}", f"  MIG {mode or 'not supported'}"]
-    if mode == ENABLED:
-        lines += [f"  {line}" for line in slot_map(state.profiles, layout)]
-    entry = declared.get(state.uuid)
-    if entry:
-        names = [str(row["profile"]) for row in entry["layout"] or () for _number in range(count_of(row))]
-        lines.append(f"  at boot: MIG {entry['mode']}{', ' + summary(names) if entry['layout'] is not None else ''}")
-    return lines
-
-
-def _refresh_cdi(module: Runner, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
+def _refresh_cdi(module: Commands, tree: Tree, params: t.Mapping[str, t.Any], rows: t.Sequence[Facts]) -> bool:
     """Refresh the CDI specification, with the service of the container toolkit, so that containers find the instances."""
     is_installed = any(tree.exists(f"{folder}/{CDI_REFRESH}") for folder in _UNIT_FILES) and tree.exists(
         "/run/systemd/system"

@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 
 if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Commands
 
 ALL = "all"
 # The options of one card.
@@ -146,7 +146,7 @@ class Prepared:
     def warnings(self) -> list[str]:
         return [text for plan in self.plans for text in plan.warnings]
 
-    def carry_out(self, module: AnsibleModule) -> None:
+    def carry_out(self, module: Commands) -> None:
         """Write the settings, and declare them for boots.
 
         :raises Failed: a write failed; the settings before it are restored, and nothing is declared.

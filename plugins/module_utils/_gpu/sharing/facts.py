@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import resolve
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import Request as ModeRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.run import requests_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import devices as mps_devices
@@ -45,6 +46,7 @@ class Outcome:
     warnings: list[str] = dataclasses.field(default_factory=list)
     needs: str = "none"
     pending: list[str] = dataclasses.field(default_factory=list)
+    plans: list[Entry] = dataclasses.field(default_factory=list)
 
 
 def gpu_of(nvml: Nvml, card: Card) -> Gpu:
@@ -63,18 +65,18 @@ def preview_modes(host: Host, nvml: Nvml, rows: list[Entry], root: str) -> Outco
     return Outcome(prepared.changed, prepared.warnings, prepared.needs)
 
 
-def preview_mig(host: Host, nvml: Nvml, request: Entry, root: str) -> Outcome:
+def preview_mig(nvml: Nvml, request: Entry, root: str) -> Outcome:
     """Return what gpu_mig would change.
 
     :param request: all parameters of gpu_mig, see :func:`_gpu.mig.options.with_defaults`.
     :raises Refusal: gpu_mig would refuse it.
     """
-    check_mode = host.preview()
     try:
-        result = mig_run.run(check_mode, nvml, request, mig_boot.PROGRAM, root)
+        requests = resolve(nvml.cards(), request)
+        prepared = mig_run.prepare(nvml, requests, request, mig_boot.PROGRAM, Tree(root))
     except mig_run.Stopped as stopped:
         raise Refusal(str(stopped)) from stopped
-    return Outcome(result["changed"], check_mode.warnings, result["needs"])
+    return Outcome(prepared.changed, prepared.warnings, prepared.needs, plans=prepared.plans)
 
 
 def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:

@@ -44,10 +44,11 @@ NOTHING: dict[str, t.Any] = {
     "apply_due": False,
     "modes": {"changed": False, "gpus": []},
     "mig": [],
-    "mps": {"changed": False, "daemons": []},
+    "mps": {"changed": False, "daemons": [], "hard_limits": []},
     "needs": "none",
     "pending": [],
     "findings": [],
+    "directories": [{"path": DIRECTORY}],
 }
 
 
@@ -183,20 +184,20 @@ def plan(
 
     def ask(preview: t.Callable[..., facts.Outcome], *arguments: t.Any) -> facts.Outcome:
         try:
-            return preview(host, nvml, *arguments)
+            return preview(*arguments)
         except Refusal as refusal:
             problems.append(str(refusal))
             return facts.Outcome()
 
-    mode = ask(facts.preview_modes, request.modes, ROOT) if gpus else facts.Outcome()
-    mig = [(entry, ask(facts.preview_mig, entry, ROOT)) for entry in map(with_defaults, request.mig)]
+    mode = ask(facts.preview_modes, host, nvml, request.modes, ROOT) if gpus else facts.Outcome()
+    mig = [(entry, ask(facts.preview_mig, nvml, entry, ROOT)) for entry in map(with_defaults, request.mig)]
     forget = facts.undeclared_mig(request.mig, ROOT)
     if forget:
         mig.append((with_defaults({"devices": forget, "persist": "none"}), facts.Outcome(changed=True)))
     mps = facts.Outcome(changed=True)
     # gpu_mps has to read the instances itself after gpu_mig has changed them.
     if not any(outcome.changed for _entry, outcome in mig):
-        mps = ask(facts.preview_mps, daemons, limits, when_clients)
+        mps = ask(facts.preview_mps, host, nvml, daemons, limits, when_clients)
     if problems:
         raise Refusal("; ".join(problems))
     for text in [*mode.warnings, *(text for _entry, outcome in mig for text in outcome.warnings)]:
@@ -208,8 +209,8 @@ def plan(
         "known": True,
         "apply_due": mode.changed or mps_changed or any(outcome.changed for _entry, outcome in mig),
         "modes": {"changed": mode.changed, "gpus": request.modes},
-        "mig": [{**entry, "changed": outcome.changed} for entry, outcome in mig],
-        "mps": {"changed": mps_changed, "daemons": daemons},
+        "mig": [{**entry, "plans": outcome.plans, "changed": outcome.changed} for entry, outcome in mig],
+        "mps": {"changed": mps_changed, "daemons": daemons, "hard_limits": limits},
         "needs": modes.worst([mode.needs, *(outcome.needs for _entry, outcome in mig)]),
         "pending": mps.pending,
         "findings": [

@@ -15,14 +15,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.lay
     Profile,
     Profiles,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import place_compute
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.steps import (
     CREATE,
     CREATE_COMPUTE,
     DESTROY,
     DESTROY_COMPUTE,
     Step,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.search import place_compute
 
 from harness.fakes.nvml import file_of, read_model
 

@@ -12,6 +12,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import steps as mig_steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import run as mode_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import facts as sharing_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import run as sharing_run
@@ -99,9 +100,7 @@ def test_plan_is_empty_after_the_modules_have_run(plan: Run, run_module: Run, ro
     )
     found = plan(*rows)
     assert run_module(gpu_mode, gpus=found["modes"]["gpus"], exclusive=True)["changed"]
-    for row in found["mig"]:
-        wanted = {key: value for key, value in row.items() if key not in ("changed", "mig_parted")}
-        assert run_module(gpu_mig, **wanted)["changed"]
+    assert all(done["changed"] for done in apply_mig(run_module, found))
     writes = machine.writes
 
     again = plan(*rows)
@@ -110,6 +109,51 @@ def test_plan_is_empty_after_the_modules_have_run(plan: Run, run_module: Run, ro
     # Boot would run other code than this.
     (root / gpu_boot.program_path("gpu_mig").lstrip("/")).write_bytes(b"of an earlier version")
     assert [row["changed"] for row in plan(*rows)["mig"]] == [True]
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the searches for a placement, each by its function."""
+    found: list[str] = []
+    for name in ("choose", "fits", "nearest"):
+        search: Any = getattr(mig_steps, name)
+
+        def counted(*arguments: Any, name: str = name, search: Any = search) -> Any:
+            found.append(name)
+            return search(*arguments)
+
+        monkeypatch.setattr(mig_steps, name, counted)
+    return found
+
+
+def apply_mig(run_module: Run, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run gpu_mig as the role does."""
+    rows = [{key: row[key] for key in row.keys() - {"changed", "mig_parted"}} for row in found["mig"] if row["changed"]]
+    return [run_module(gpu_mig, **row) for row in rows]
+
+
+def test_first_run_searches_a_placement_twice(
+    plan: Run, run_module: Run, machine: Machine, searches: list[str]
+) -> None:
+    """Search to plan and to check after, and not in between."""
+    row = {"device": machine.gpus[1].uuid, "mig": {"mode": "enabled", "layout": SMALL}}
+    found = json.loads(json.dumps(plan(row)))
+    (done,) = apply_mig(run_module, found)
+    assert [len(gpu["instances"]) for gpu in done["gpus"]] == [7]
+    assert [each["changed"] for each in plan(row)["mig"]] == [False]
+    assert searches == ["choose"] * 2
+
+
+def test_changed_card_is_planned_again(plan: Run, run_module: Run, machine: Machine, searches: list[str]) -> None:
+    """Keep an instance that another program has made since the plan."""
+    uuid = machine.gpus[1].uuid
+    found = plan({"device": uuid, "mig": {"mode": "enabled", "layout": SMALL}})
+    run_module(gpu_mig, devices=[uuid], mode="enabled", layout=[{"profile": "1g.18gb", "start": 6}])
+    searches.clear()
+    (done,) = apply_mig(run_module, found)
+    assert sum(change.startswith("create 1g.18gb") for change in done["gpus"][0]["changes"]) == 6
+    assert "create 1g.18gb at slot 6" not in done["gpus"][0]["changes"]
+    assert searches == ["choose"]
 
 
 def test_all_refusals_are_reported_at_once(plan: Run, machine: Machine) -> None:

@@ -104,12 +104,3 @@ def test_another_python_is_needed_where_there_is_one(monkeypatch: pytest.MonkeyP
     Host(module).need_python("/nowhere/python3")
     with pytest.raises(NeedsPython, match=sys.executable):
         Host(module).need_python(sys.executable)
-
-
-def test_a_preview_is_in_check_mode_and_warns_for_itself() -> None:
-    module: Any = ModuleType("module")
-    vars(module).update(check_mode=False, run_command=None, get_bin_path=None)
-    host = Host(module)
-    preview = host.preview()
-    preview.warn("later")
-    assert (preview.check_mode, host.check_mode, host.warnings) == (True, False, [])

@@ -8,16 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import (
-    CardBusy,
-    Failed,
-    Request,
-    apply,
-    described,
-    plan,
-)
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import Device, State
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import Layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import Failed, apply
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import Device
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import Layout, State
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import CardBusy, plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.result import described
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
 from hypothesis import given, settings

@@ -15,8 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import Request
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import parameters
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import Request, parameters
 
 from harness.fakes.nvml import Machine, fake
 

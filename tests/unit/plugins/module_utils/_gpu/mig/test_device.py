@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.device import Device
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import Compute
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import (
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.steps import (
     CREATE,
     CREATE_COMPUTE,
     DESTROY,

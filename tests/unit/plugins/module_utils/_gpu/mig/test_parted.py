@@ -9,7 +9,7 @@ import pytest
 import yaml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import parted
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.layout import Compute, Instance, expand
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.plan import plan_layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.steps import plan_layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 from tests.unit.support.gpu.mig_cards import CARDS

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import Request
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import parameters, resolve
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import Request, parameters, resolve
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import CODES, NvmlError, Refusal
 

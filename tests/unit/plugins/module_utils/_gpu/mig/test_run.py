@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.apply import Request
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import Requests
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import Request, Requests
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -106,10 +106,10 @@ def test_each_gpu_can_have_its_own_request(machine: Machine, tmp_path: Path) -> 
         cards = nvml.cards()
         impossible = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", large * 2))])
         with pytest.raises(Refusal, match="GPU 1 .* 2x 7g.141gb does not fit"):
-            mig_run.run_requests(module, nvml, impossible, PARAMS, "_gpu.mig.boot", str(tmp_path))
+            mig_run.prepare(nvml, impossible, PARAMS, "_gpu.mig.boot", Tree(str(tmp_path)))
         assert machine.writes == 0
         requests = Requests([(cards[0], Request("enabled", large)), (cards[1], Request("enabled", small))])
-        result = mig_run.run_requests(module, nvml, requests, PARAMS, "_gpu.mig.boot", str(tmp_path))
+        result = mig_run.prepare(nvml, requests, PARAMS, "_gpu.mig.boot", Tree(str(tmp_path))).carry_out(module)
     assert [len(row["instances"]) for row in result["gpus"]] == [1, 7]
 
 
