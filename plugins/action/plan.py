@@ -55,6 +55,8 @@ class ActionModule(RoleAction):
             return {"failed": True, "changed": False, "msg": message}
         if plan.get("failed"):
             return plan
+        if files := call.secret_files():
+            plan = {**plan, "files": [*plan["files"], *files], "_ansible_no_log": True}
         return {**plan, "requirements": requirements}
 
     def _plan_ahead(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:

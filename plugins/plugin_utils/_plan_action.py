@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime
 import hmac
+import importlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,14 @@ class Call:
         if self.kind == "plan" and (self.has_secrets or result.get("secret")) and not result.get("failed"):
             result["_ansible_no_log"] = True
         return result
+
+    def secret_files(self) -> list[dict[str, Any]]:
+        """Return the files that have secrets of the request. They are made on the controller, so that no host returns a secret."""
+        if not has(self.role, "secret_files"):
+            return []
+        code = importlib.import_module(f"{MODULE_UTILS}.{PACKAGE}.{self.role}")
+        files: list[dict[str, Any]] = code.secret_files(self.request)
+        return files
 
     @property
     def key(self) -> str:
@@ -180,10 +189,10 @@ def context_of(role: str, kind: str, variables: Mapping[str, Any]) -> Any:
     return next((variables[name] for name in names if name in variables), {})
 
 
-def has(role: str, kind: str) -> bool:
-    """Return whether a role can be planned, or proved."""
+def has(role: str, function: str) -> bool:
+    """Return whether the code of a role has a function, such as plan or verify."""
     file = ROLES.parent / "plugins" / "module_utils" / PACKAGE / f"{role}.py"
-    return file.is_file() and f"\ndef {kind}(" in file.read_text(encoding="utf-8")
+    return file.is_file() and f"\ndef {function}(" in file.read_text(encoding="utf-8")
 
 
 def refused(error: Invalid) -> dict[str, Any]:

@@ -24,7 +24,6 @@ def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
     tree = Tree(ROOT)
     if request["state"] == "absent":
         return dataclasses.asdict(planning.plan_absent(facts.read_installed(request, tree)))
-    # Files with secrets are added by the filter backup_secret_files: no plan has a secret.
     public, _files, problems = separate(request)
     # A path with a NUL cannot be looked up on the host.
     unfit = any(value_types.problems(public))
@@ -32,6 +31,11 @@ def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
     planned = planning.plan_present(public, found)
     planned.requirements = [*problems, *planned.requirements]
     return dataclasses.asdict(planned)
+
+
+def secret_files(request: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return the files with passwords, keys and commands, which the action ``plan`` adds on the controller."""
+    return separate(request).files if request["state"] == "present" else []
 
 
 def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -90,6 +91,26 @@ def test_plans_ahead_show_no_secret(run_tasks: Run) -> None:
     planned = {"ansible.builtin.assert": {"that": "__common_plans.plans | length == 2"}}
     run = run_tasks([FACTS, {**roles, "vars": secret}, planned], "-vvvv")
     assert run.rc == 0, run.output
+    assert SECRET not in run.output.replace("\n", "")
+
+
+def test_secret_files_are_made_on_the_controller_and_not_shown(run_tasks: Run) -> None:
+    include = {"name": "rigwright.workstation.backup", "tasks_from": "plan"}
+    job = {"name": "home", "paths": ["/home"], "post": [{"command": ["mysql", f"-p{SECRET}"]}]}
+    request = {
+        "backup_repositories": [{"name": "disk", "url": "/srv", "password": SECRET}],
+        "backup_jobs": [job],
+        "digest": hashlib.sha256(f"{SECRET}\n".encode()).hexdigest(),
+    }
+    files = "__backup_plan.files | selectattr('secret', 'defined') | list"
+    password = {
+        "ansible.builtin.assert": {"that": f"digest in {files} | map(attribute='content') | map('hash', 'sha256')"}
+    }
+    loud = {"ansible.builtin.debug": {"msg": f"{{{{ {files} | map(attribute='path') }}}}"}}
+    plan = {"ansible.builtin.include_role": include, "vars": request}
+    run = run_tasks([FACTS, plan, {**password, "vars": request}, loud], "-vvvv")
+    assert run.rc == 0, run.output
+    assert "/etc/rigwright/backup/commands.json" in run.output
     assert SECRET not in run.output.replace("\n", "")
 
 

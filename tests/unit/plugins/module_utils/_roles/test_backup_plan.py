@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.rigwright.workstation.plugins.filter import backup_secret_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint, public
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
@@ -21,7 +20,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.reco
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._roles import backup as backup_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import options_of, request_of
 
+from harness.sandbox.lab import ROOT
 from tests.unit.support.backup.hosts import CONTEXT, PASSWORD, options
 from tests.unit.support.plan import run_plan
 
@@ -126,7 +127,10 @@ def test_no_plan_has_a_secret(host: Callable[..., dict[str, Any]]) -> None:
 
 def test_secrets_are_in_secret_files() -> None:
     repositories = [{"name": "disk", "url": "/srv", "password": PASSWORD}]
-    files = backup_secret_files.secret_files(repositories, [JOB])
+    values = {"backup_repositories": repositories, "backup_jobs": [JOB]}
+    request, secrets = request_of("backup", options_of(str(ROOT / "roles/backup")), values)
+    files = backup_role.secret_files({**request, **secrets})
+    assert backup_role.secret_files({**request, **secrets, "state": "absent"}) == []
     assert all(row["secret"] for row in files)
     secret = {row["path"]: row["content"] for row in files}
     assert secret["/etc/rigwright/backup/disk.password"] == f"{PASSWORD}\n"
