@@ -5,6 +5,8 @@
 * `play`: the play of site.yml, one of PLAYS; `after`: the role before this one. The first role of a play has none;
 * `task`: the name of its task. A role without one only proves: it has no state, and site.yml does not apply it;
 * `when`: conditions of Ansible besides the group of the play; `declared` is one: a variable of the role is set for the host;
+* `hands_on`: what later roles of a run take as there in check mode, by kind: the registered result that has it, as
+  `{groups: __ssh_members.groups}`;
 * `ports`: ports on which it listens that are no default of an option `<role>_port` (script/new-role);
 * `sends_messages`: whether it sends some to `workstation_notify_urls`;
 * `does`: what it does (README.md); `read_to`: what its page helps to do (docs/README.md);
@@ -17,6 +19,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -56,6 +59,7 @@ class Row:
     after: str = ""
     task: str = ""
     when: tuple[str, ...] = ()
+    hands_on: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
     sends_messages: bool = False
     stays: str = ""
@@ -94,6 +98,11 @@ def row_of(role: str, data: Mapping[str, Any]) -> Row:
         raise Refusal(
             f"{name}: write what the role promises (promises), or which role promises the same (same_promises_as)"
         )
+    for kind, source in data.get("hands_on", {}).items():
+        if not re.fullmatch(rf"__{role}_\w+[.]\w+", source):
+            raise Refusal(
+                f"{name}: {kind} of hands_on must be a key of a result of this role, as __{role}_configured.changed"
+            )
     when = data.get("when", [])
     return Row(
         role,

@@ -161,7 +161,7 @@ options:
     default: false
   planned:
     description:
-      - In check mode, what earlier tasks of the run would have made. It is taken as there (C(roles/common/vars/main/planned.yml)).
+      - In check mode, what earlier tasks of the run would have made. It is taken as there.
     type: dict
     default: {}
 notes:

@@ -7,7 +7,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
+
+from ansible.module_utils.common.yaml import yaml_load
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES
+
+
+class Handed(NamedTuple):
+    """What a role hands on: its kind, and the key of the registered result that has it."""
+
+    kind: str
+    register: str
+    key: str
+
+
+@cache
+def handed_on() -> list[Handed]:
+    """Return what all roles hands on, as their rows declare it (``hands_on`` in meta/rigwright.yml)."""
+    rows = [yaml_load(file.read_text(encoding="utf-8")) for file in sorted(ROLES.glob("*/meta/rigwright.yml"))]
+    declared = [each for row in rows for each in row.get("hands_on", {}).items()]
+    return [Handed(kind, *source.split(".")) for kind, source in declared]
+
+
+def planned(task_vars: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what earlier roles of the run would have made, by kind: names or rows of all of them, or whether one would have."""
+    found: dict[str, Any] = {}
+    for kind, register, key in handed_on():
+        value = task_vars.get(register, {}).get(key)
+        if isinstance(value, Mapping):
+            # Without a state, it is removed.
+            value = [name for name, state in value.items() if state is not None]
+        if isinstance(value, list):
+            found[kind] = [*found.get(kind, []), *value]
+        elif value:
+            found[kind] = value
+    return found
 
 
 def changes(task_vars: Mapping[str, Any], role: str = "") -> bool:

@@ -21,6 +21,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import PACKAGE as MODULE_UTILS
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import collect_all
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE
+from ansible_collections.rigwright.workstation.plugins.plugin_utils import _check_mode as check_mode
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
     Options,
@@ -142,7 +143,7 @@ class RoleAction(ActionBase):
         values = values_of(options, variables, templar)
         request, secrets = request_of(role, options, values)
         context = templar.template(context_of(role, kind, variables))
-        planned = templar.template(variables.get("__common_planned", {})) if self._task.check_mode else {}
+        planned = check_mode.planned(variables) if self._task.check_mode else {}
         whole = {**request, **secrets, **context, "planned": planned}
         return Call(role, kind, whole, options, values, any(secrets.values()))
 

@@ -361,6 +361,14 @@ def registered_changes(role: Role) -> Iterator[str]:
                 yield f"tasks/{file}, {task.get('name')}: is not registered, so check mode does not know of it later"
 
 
+def handed_on(role: Role) -> Iterator[str]:
+    """Check that the results which later roles read in check mode are registered (`hands_on` in meta/rigwright.yml)."""
+    registered = {task["register"] for tasks in role.tasks.values() for task in tasks if "register" in task}
+    for kind, source in ((role.load("meta/rigwright.yml") or {}).get("hands_on") or {}).items():
+        if source.partition(".")[0] not in registered:
+            yield f"meta/rigwright.yml hands on {kind} by {source}, which no task of the role registers"
+
+
 def full_names(role: Role) -> Iterator[str]:
     """Report modules and roles without their full name."""
     keywords = re.compile(
@@ -416,6 +424,7 @@ CHECKS: list[Callable[[Role], Iterator[str]]] = [
     removal,
     verification,
     registered_changes,
+    handed_on,
     full_names,
     durations,
     pages,

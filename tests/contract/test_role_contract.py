@@ -261,6 +261,13 @@ def test_good_role_passes(role):
             "full_names",
             "role common is no full name",
         ),
+        (
+            "meta/rigwright.yml",
+            "task: Configure web\n",
+            "task: Configure web\nhands_on: {groups: __web_members.groups}\n",
+            "handed_on",
+            "hands on groups by __web_members.groups, which no task of the role registers",
+        ),
     ],
 )
 def test_flaw_is_found(role, path, old, new, check, message):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,9 @@ ROLES = Path(__file__).parents[2] / "roles"
 @pytest.mark.parametrize("name", sorted(path.name for path in ROLES.iterdir() if path.name != "common"))
 def test_role_obeys_the_contract(name, check):
     assert list(check(Role(ROLES / name))) == []
+
+
+def test_common_reads_no_result_of_a_role():
+    roles = "|".join(path.name for path in ROLES.iterdir() if path.name != "common")
+    files = [path for path in (ROLES / "common").rglob("*.yml") if path.is_file()]
+    assert [found for file in files for found in re.findall(rf"\b__(?:{roles})_\w+", file.read_text())] == []

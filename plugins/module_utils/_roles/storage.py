@@ -15,7 +15,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.ver
 
 
 def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
-    return {} if request["state"] == "absent" else outcome(Storage(host, request))
+    # storage_disks takes as there what the plan did.
+    return {} if request["state"] == "absent" else {**outcome(Storage(host, request)), "planned": request["planned"]}
 
 
 def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:

@@ -27,7 +27,7 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
     """Import the code of a role, and return what runs it.
 
     :param call: ``role``, ``kind`` (plan or verify), and ``request``: options of the role, their secrets among them, what else it
-        needs, and ``planned``, what earlier tasks would have made in check mode (roles/common/vars/main/planned.yml).
+        needs, and ``planned``, what earlier roles would have made in check mode (plugin_utils/_check_mode.py).
     """
     role, request = call["role"], call["request"]
     function = getattr(importlib.import_module(f"{ROLES}.{role}"), call["kind"])

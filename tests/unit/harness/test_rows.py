@@ -50,6 +50,8 @@ def test_role_after_none_of_its_play_is_refused(after: str) -> None:
         ({"play": "laptops"}, "play must be one of first, gateways,"),
         ({"promises": ""}, "write what the role promises"),
         ({"same_promises_as": "ssh"}, "write what the role promises"),
+        ({"hands_on": {"groups": "__ssh_members.groups"}}, "groups of hands_on must be a key of a result of this role"),
+        ({"hands_on": {"groups": "__web_members"}}, "groups of hands_on must be"),
     ],
 )
 def test_row_that_is_not_right_is_refused(values: dict[str, Any], message: str) -> None:

@@ -94,6 +94,15 @@ def test_plans_ahead_show_no_secret(run_tasks: Run) -> None:
     assert SECRET not in run.output.replace("\n", "")
 
 
+@pytest.mark.parametrize(("options", "planned"), [(["--check"], {"groups": ["lab"]}), ([], {})])
+def test_check_mode_counts_what_earlier_roles_make(run_tasks: Run, options: list[str], planned: dict[str, Any]) -> None:
+    include = {"name": "rigwright.workstation.storage", "tasks_from": "plan"}
+    plan = {"ansible.builtin.include_role": include, "vars": {"__ssh_members": {"groups": {"lab": ["alice"]}}}}
+    used = {"ansible.builtin.assert": {"that": f"__storage_plan.planned == {planned}"}}
+    run = run_tasks([FACTS, plan, used], *options)
+    assert run.rc == 0, run.output
+
+
 def test_secret_files_are_made_on_the_controller_and_not_shown(run_tasks: Run) -> None:
     include = {"name": "rigwright.workstation.backup", "tasks_from": "plan"}
     job = {"name": "home", "paths": ["/home"], "post": [{"command": ["mysql", f"-p{SECRET}"]}]}
