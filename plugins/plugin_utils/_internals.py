@@ -5,7 +5,7 @@
 """All that depends on private parts of ansible-core, behind one switch: the option ``internals`` of the callback report.
 
 Switched off, or where an ansible-core does not have a part, everything works: modules are not counted, the error about an argument of a
-role ends with its argument spec, and each worker loads its plugins itself.
+role ends with its argument spec, and each worker loads its plugins itself. Only `hidden_output`, which keeps secrets, has no switch.
 """
 
 from __future__ import annotations
@@ -142,3 +142,20 @@ def preload() -> None:
         # A third-party plugin may raise any exception when it is imported.
         with contextlib.suppress(Exception):
             load()
+
+
+@contextlib.contextmanager
+def hidden_output(connection: Any) -> Iterator[None]:
+    """Keep a connection from showing the output of programs, as ssh and winrm of ansible-core do with -vvv.
+
+    They ask the play context that is theirs, which no attribute of a task but `no_log` changes: that would hide errors, too.
+    """
+    context: Any = getattr(connection, "_play_context", None)
+    if not hasattr(context, "no_log"):
+        yield
+        return
+    before, context.no_log = context.no_log, True
+    try:
+        yield
+    finally:
+        context.no_log = before

@@ -22,6 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import collect_all
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _check_mode as check_mode
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._internals import hidden_output
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
     Options,
@@ -156,17 +157,19 @@ class RoleAction(ActionBase):
             return {}
         names = [call.role for call in calls]
         sources = collect_all([f"{MODULE_UTILS}.{ENTRY}", *(f"{MODULE_UTILS}.{PACKAGE}.{name}" for name in names)])
-        done: dict[str, Any] = self._execute_module(
-            module_name="rigwright.workstation.role",
-            module_args={
-                "sources": base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode(),
-                "calls": _as_json(
-                    {call.role: {"role": call.role, "kind": call.kind, "request": call.request} for call in calls}
-                ),
-                "name": names[0] if len(calls) == 1 else calls[0].kind,
-            },
-            task_vars=task_vars,
-        )
+        # Plans, and clients that prove a role, may return secrets of the host.
+        with hidden_output(self._connection):
+            done: dict[str, Any] = self._execute_module(
+                module_name="rigwright.workstation.role",
+                module_args={
+                    "sources": base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode(),
+                    "calls": _as_json(
+                        {call.role: {"role": call.role, "kind": call.kind, "request": call.request} for call in calls}
+                    ),
+                    "name": names[0] if len(calls) == 1 else calls[0].kind,
+                },
+                task_vars=task_vars,
+            )
         if done.get("failed") or done.get("unreachable"):
             raise NotRun(done)
         results: dict[str, dict[str, Any]] = done["by_role"]

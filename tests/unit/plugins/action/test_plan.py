@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +122,39 @@ def test_secret_files_are_made_on_the_controller_and_not_shown(run_tasks: Run) -
     assert run.rc == 0, run.output
     assert "/etc/rigwright/backup/commands.json" in run.output
     assert SECRET not in run.output.replace("\n", "")
+
+
+# What the connection ssh of ansible-core does with -vvv, on this machine.
+LOUD = """\
+DOCUMENTATION = \'\'\'
+name: loud
+short_description: Show what modules return
+description: Show it.
+author: none
+extends_documentation_fragment: [connection_pipelining]
+\'\'\'
+from ansible.plugins.connection.local import Connection as Local
+from ansible.utils.display import Display
+
+
+class Connection(Local):
+    transport = "loud"
+
+    def exec_command(self, *arguments, **options):
+        found = super().exec_command(*arguments, **options)
+        Display().vvv("censored" if self._play_context.no_log else str(found), host="localhost")
+        return found
+"""
+
+
+def test_a_connection_does_not_show_what_a_plan_returns(run_tasks: Run, tmp_path: Path) -> None:
+    """Hide the output of the module: a plan has secrets that it found on the host, as those of daemon.json."""
+    (tmp_path / "connection_plugins").mkdir()
+    (tmp_path / "connection_plugins/loud.py").write_text(LOUD)
+    run = run_tasks([FACTS, AHEAD, OWN, CHANGE, OWN], "-vvv", "-e", "ansible_connection=loud")
+    assert run.rc == 0, run.output
+    assert "by_role" not in run.output
+    assert "free_bytes" in run.output and "censored" in run.output
 
 
 def test_plans_ahead_are_registered_for_the_roles(run_tasks: Run) -> None:

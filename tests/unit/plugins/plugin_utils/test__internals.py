@@ -1,8 +1,12 @@
-"""Plugins are loaded before Ansible forks workers."""
+"""Plugins are loaded before Ansible forks workers, and connections hide output."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._internals import hidden_output
 
 from harness.sandbox.lab import ROOT
 
@@ -43,3 +47,13 @@ def test_an_unknown_connection_is_left_to_its_task() -> None:
 def test_a_broken_connection_is_left_to_its_task(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise RuntimeError('no such library')\n")
     assert "ansible.plugins.become.sudo" in preloaded("broken", tmp_path)
+
+
+def test_output_is_hidden_while_a_module_runs() -> None:
+    connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False))
+    with contextlib.suppress(OSError), hidden_output(connection):
+        assert connection._play_context.no_log
+        raise OSError("lost")
+    assert not connection._play_context.no_log
+    with hidden_output(SimpleNamespace()):
+        pass
