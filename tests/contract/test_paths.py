@@ -83,7 +83,7 @@ READERS = {
     NAMED: "_backup/cli.py:1 _dataset_cache/making.py:1 _dataset_cache/settings.py:1 _xrdp/facts.py:3",
     PRIVATE: "_backup/import_tar.py:3 _nvidia/cudnn_wheels.py:2",
     "descriptors, not paths": "_backup/placement.py:1 _dataset_cache/verify.py:1",
-    CONTROLLER: "_plan_action.py:1 _plan_request.py:1 _role.py:1 _role_variables.py:2",
+    CONTROLLER: "_check_mode.py:2 _plan_action.py:1 _plan_request.py:1 _role.py:1 _role_variables.py:2",
     "names alone, for a plan; what writes works by descriptors": "_backup/restore.py:1",
     "names alone, to leave caches out and to see that a path is not empty": "_backup/caches.py:1 _backup/coverage.py:1",
     "a live system, where only root logs in": "_bare_metal/apply.py:6",
