@@ -48,7 +48,6 @@ NOTHING: dict[str, t.Any] = {
     "needs": "none",
     "pending": [],
     "findings": [],
-    "directories": [{"path": DIRECTORY}],
 }
 
 
@@ -110,7 +109,7 @@ def plan_host(host: Host, request: Request) -> dict[str, t.Any]:
     try:
         if request["state"] == "absent":
             return _plan_absent(host, tree, request["when_clients"])
-        return _plan_present(host, tree, request)
+        return {**_plan_present(host, tree, request), "directories": [{"path": DIRECTORY}]}
     except Refusal as error:
         raise Unplannable(f"{error}. Nothing was changed.") from error
     except NvmlError as error:

@@ -79,6 +79,19 @@ def test_an_impossible_job_is_refused_before_a_change(plan: Run, machine: Machin
     assert refused["variable"] == "gpu_sharing_jobs" and machine.writes == 0
 
 
+def test_plan_has_all_keys_before_and_after_the_binding_is_installed(
+    plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = plan({"device": "all"})
+    monkeypatch.setattr(nvml, "pynvml", None)
+    again = plan({"device": "all"})
+    assert (first["known"], again["known"]) == (True, False)
+    assert first.keys() == again.keys()
+    for part in ("modes", "mps"):
+        assert first[part].keys() == again[part].keys()
+    assert first["directories"] == [{"path": "/etc/rigwright"}]
+
+
 def test_plan_writes_nothing_and_names_the_changes(plan: Run, machine: Machine) -> None:
     found = plan(
         {"device": machine.gpus[0].uuid, "persistence": True},
