@@ -79,7 +79,7 @@ def test_an_impossible_job_is_refused_before_a_change(plan: Run, machine: Machin
     assert refused["variable"] == "gpu_sharing_jobs" and machine.writes == 0
 
 
-def test_plan_has_all_keys_before_and_after_the_binding_is_installed(
+def test_plan_has_the_same_keys_with_and_without_nvml(
     plan: Run, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = plan({"device": "all"})
