@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from harness.sandbox import engine, lab
 from harness.sandbox.clients import Entry, Machine
 
-HOME = "/srv/imitated_disks"
+HOME = "/srv/fake_disks"
 # Serial and size. XFS takes no less than 300 MiB.
 DISKS = {"DATA1": "400M", "CACHE1": "200M", "OLD1": "100M", "SPARE1": "100M"}
 
@@ -22,7 +22,7 @@ DISKS = {"DATA1": "400M", "CACHE1": "200M", "OLD1": "100M", "SPARE1": "100M"}
 PROGRAM = r'''
 import contextlib, fcntl, glob, os, subprocess, sys, time
 
-HOME, RUN = "/srv/imitated_disks", "/run/imitated_disks"
+HOME, RUN = "/srv/fake_disks", "/run/fake_disks"
 MODEL = "IMITATED"  # kept: molecule/storage/vars.yml has the id of such a disk
 LOOP_SET_STATUS64, LOOP_GET_STATUS64, FLAGS, AUTOCLEAR = 0x4C04, 0x4C05, 52, 4
 

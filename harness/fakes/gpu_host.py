@@ -6,7 +6,7 @@
     python -m harness.fakes.gpu_host molecule 2684  # the targets of a lab, side by side
 
 A container has the kernel of the machine that it runs on, and loads no module. At each boot of the host the unit
-`rigwright-imitated-gpu.service` (`gpu_host_files/boot.py`) shows what a kernel would show, at the lowest level that a container
+`rigwright-fake-gpu.service` (`gpu_host_files/boot.py`) shows what a kernel would show, at the lowest level that a container
 can change:
 
 - The running kernel is the newest one in /boot, as a boot loader chooses it, until the next boot: a file mounted over
@@ -43,8 +43,8 @@ from harness.sandbox import lifecycle as sandbox
 from harness.sandbox.clients import Entry, Machine
 
 FILES = Path(__file__).with_name("gpu_host_files")
-HOME = "/usr/lib/rigwright-imitated-gpu"
-UNIT = "rigwright-imitated-gpu.service"
+HOME = "/usr/lib/rigwright-fake-gpu"
+UNIT = "rigwright-fake-gpu.service"
 VGA = "030000"
 DRIVER = fake_nvml.DRIVER
 CUDA = "libcuda.so.1"
@@ -128,7 +128,7 @@ def table(cards: Sequence[Mapping[str, str]], version: str = DRIVER, *, device_n
     facts = fake_nvml.initial_state(found, version) | ({"nodes": "1"} if device_nodes else {})
     # A program reads the state again when its serial number is another.
     serial = zlib.crc32(json.dumps(facts).encode())
-    return {f"{FIRMWARE}/{version}/gsp_imitated.bin": Entry(fake_nvml.as_text(facts, serial).encode())}
+    return {f"{FIRMWARE}/{version}/gsp_fake.bin": Entry(fake_nvml.as_text(facts, serial).encode())}
 
 
 def boot_as(machine: Machine, described: Mapping[str, object], files: Mapping[str, Entry], then: str = "true") -> None:

@@ -32,7 +32,7 @@ FILES = Path(__file__).with_name("mps_daemon")
 DRIVER = Path(__file__).with_name("nvml_library") / "mps_cuda.c"
 PROGRAM = "nvidia-cuda-mps-control"
 LIBRARY = "libcuda.so.1"
-HOME = "/usr/lib/rigwright-imitated-gpu"
+HOME = "/usr/lib/rigwright-fake-gpu"
 TABLE = f"{HOME}/cuda"
 # An H200, as nvidia-smi and CUDA's deviceQuery report it.
 SMS, MEMORY_MIB, NAME = 132, 143771, "NVIDIA H200"

@@ -193,7 +193,7 @@ gpus:
       description: The Xids of this boot that are over, each with the reason in C(over).
       type: list
       elements: dict
-    since_last_look:
+    since_last_check:
       description:
         - The rise of each counter since the last check, with C(seconds). Unknown values are null. Null as a whole without an earlier
           check.

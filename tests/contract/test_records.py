@@ -95,6 +95,12 @@ RECORDS: dict[str, Case] = {
         lambda tree, _path: docker_facts.read_role_units(tree),
         record.Damaged,
     ),
+    "units of docker before 0.1.0": (
+        docker_model.FORMER_ROLE_UNITS,
+        ["docker.service"],
+        lambda tree, _path: docker_facts.read_role_units(tree),
+        record.Damaged,
+    ),
     "docker without root": (
         rootless_facts.RECORD,
         {"alice": {}},
@@ -103,7 +109,7 @@ RECORDS: dict[str, Case] = {
     ),
     "nvidia_driver": (
         driver_record.RECORD,
-        {"brought": ["nvidia-driver"]},
+        {"installed": ["nvidia-driver"]},
         lambda tree, _path: driver_record.Record.load(tree),
         driver_record.Stuck,
     ),
@@ -139,6 +145,12 @@ RECORDS: dict[str, Case] = {
         lambda tree, _path: gpu_toolkit_facts.read_record(tree),
         record.Damaged,
     ),
+    "nvidia_container_toolkit before 0.1.0": (
+        gpu_toolkit.FORMER_RECORD,
+        {"packages": [], "settings": True, "held": []},
+        lambda tree, _path: gpu_toolkit_facts.read_record(tree),
+        record.Damaged,
+    ),
     "cuda_repository": (
         f"{cuda_repository.MEMORY}/{cuda_repository.RECORD}",
         {"package": True, "sources": {"/etc/apt/sources.list.d/cuda.list": None}},
@@ -148,7 +160,7 @@ RECORDS: dict[str, Case] = {
     "packages of cuda": (
         cuda_facts.memory("cuda"),
         ["cuda-toolkit-13-0"],
-        lambda tree, _path: cuda_facts.read_brought(tree, "cuda"),
+        lambda tree, _path: cuda_facts.read_installed(tree, "cuda"),
         record.Damaged,
     ),
     "receipt of a release": (

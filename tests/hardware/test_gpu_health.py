@@ -63,8 +63,8 @@ def test_second_check_compares_with_the_first(checks: list[dict[str, Any]]) -> N
     assert second["since"] == first["time"]
     for gpu in second["gpus"]:
         if gpu["uuid"]:
-            assert gpu["since_last_look"]["seconds"] > 0
-            assert gpu["since_last_look"]["pcie_replays"] in (None, 0)
+            assert gpu["since_last_check"]["seconds"] > 0
+            assert gpu["since_last_check"]["pcie_replays"] in (None, 0)
 
 
 def test_unread_facts_have_a_remedy(checks: list[dict[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """Show what the kernel of a machine with an NVIDIA GPU would show, at each boot of a sandbox host. See harness/fakes/gpu_host.py.
 
-Runs on the host as the unit rigwright-imitated-gpu.service, with Python's standard library. It prints messages of the kernel.
+Runs on the host as the unit rigwright-fake-gpu.service, with Python's standard library. It prints messages of the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 HOME = Path(__file__).parent
-STATE = Path("/run/rigwright-imitated-gpu")
+STATE = Path("/run/rigwright-fake-gpu")
 PCI = Path("/sys/bus/pci")
 MODULES = Path("/sys/module")
 PROC = Path("/proc/driver")

@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-TABLE = "/usr/lib/rigwright-imitated-gpu/cuda"
+TABLE = "/usr/lib/rigwright-fake-gpu/cuda"
 CLIENTS_PER_DEVICE = 48
 # Volta's way of errors: names of cuda.h.
 SERVER_NOT_READY, MAX_CLIENTS, INVALID_RESOURCE_CONFIGURATION = 807, 808, 914

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TABLE "/usr/lib/rigwright-imitated-gpu/cuda"
+#define TABLE "/usr/lib/rigwright-fake-gpu/cuda"
 #define MIB 1048576ull
 #define CONTEXT_MIB 512ull
 enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201 };

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #ifndef STATE_FILE
-#define STATE_FILE "/lib/firmware/nvidia/" DRIVER "/gsp_imitated.bin" /* containers with a GPU see it there too */
+#define STATE_FILE "/lib/firmware/nvidia/" DRIVER "/gsp_fake.bin" /* containers with a GPU see it there too */
 #endif
 #define SERIAL "!serial="
 #define END "~end="

@@ -138,7 +138,7 @@ def test_container_logs_are_limited(target: Machine, applied: Apply, containers:
 
 def test_only_group_members_use_docker(target: Machine) -> None:
     assert target.run("su - owner -c 'docker ps'").rc == 0
-    refused = target.run("su - stranger -c 'docker ps'")
+    refused = target.run("su - dave -c 'docker ps'")
     assert refused.rc != 0
     assert "permission denied" in refused.stderr.lower()
 

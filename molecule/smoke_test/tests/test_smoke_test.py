@@ -287,7 +287,7 @@ def test_image_without_a_gpu_fails_and_environment_passes(failed: Any, library: 
 
 def test_a_full_gpu_is_a_warning(apply: Apply, gpu: Machine, library: None) -> None:
     """Let another program hold all but 295 MiB of the card: the training is not started."""
-    state = f"{fake_gpu_host.FIRMWARE}/{fake_gpu_host.DRIVER}/gsp_imitated.bin"
+    state = f"{fake_gpu_host.FIRMWARE}/{fake_gpu_host.DRIVER}/gsp_fake.bin"
     gpu.must(f"sed -i 's/^gpu.0.memory.idle=.*/gpu.0.memory.idle={23 << 30 | 256 << 20}/' {state}")
     result = apply(hosts="debian13", variables={**ONLY, "smoke_test_environments": [DEBIAN]})
     assert result.rc == 0, result.output

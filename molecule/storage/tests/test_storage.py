@@ -115,7 +115,7 @@ def test_systemd_reads_the_mounts_as_nofail(targets: list[Machine]) -> None:
 @pytest.fixture
 def old_disk(targets: list[Machine]) -> Iterator[None]:
     """Create a disk with photos of a user on the host."""
-    device = "$(readlink /run/imitated_disks/OLD1)"
+    device = "$(readlink /run/fake_disks/OLD1)"
     for target in targets:
         target.must(f"mkfs.ext4 -q -L family {device} && udevadm settle")
     yield
@@ -128,7 +128,7 @@ def old_disk(targets: list[Machine]) -> Iterator[None]:
 def test_disk_with_data_is_refused_and_unchanged(
     refused: Callable[..., None], old_disk: None, targets: list[Machine]
 ) -> None:
-    (path,) = {target.must("readlink /run/imitated_disks/OLD1").strip() for target in targets[:1]}
+    (path,) = {target.must("readlink /run/fake_disks/OLD1").strip() for target in targets[:1]}
     before = targets[0].must(f"sha256sum {path}")
     expected = f"{path} (OLD1), 104.9 MB, which is not empty: ext4 labelled 'family'"
     # A wipe without the serial is none.

@@ -106,7 +106,7 @@ def unfinished(roots: t.Iterable[str], packages: t.Mapping[str, Package]) -> lis
     return sorted(name for name in found if not is_whole(name, packages))
 
 
-def brought_by(roots: t.Iterable[str], packages: t.Mapping[str, Package], automatic: t.Collection[str]) -> list[str]:
+def installed_for(roots: t.Iterable[str], packages: t.Mapping[str, Package], automatic: t.Collection[str]) -> list[str]:
     """Return those of *roots* that can be removed, with the packages that were installed only for them.
 
     A root stays only if a package that stays cannot work without it: the driver's libegl-nvidia0 can be removed, since libegl1 has

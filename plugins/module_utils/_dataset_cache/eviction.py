@@ -32,12 +32,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 class Eviction(Copies):
     """The cache as a place with limited room."""
 
-    def victims(self, datasets: list[Dataset], look_at: t.Callable[[Copy], bool]) -> t.Iterator[Victim]:
-        """Yield what can be removed, in this order. *look_at* reports whether a copy is in use."""
+    def victims(self, datasets: list[Dataset], is_used: t.Callable[[Copy], bool]) -> t.Iterator[Victim]:
+        """Yield what can be removed, in this order. *is_used* reports whether a copy is in use."""
         for dataset in datasets:
             for copy in dataset.trash:
                 # The owner of a dataset can rename what another reads.
-                if look_at(copy):
+                if is_used(copy):
                     continue
                 yield Victim("trash", copy.set, copy.name, copy.disk, copy.owner, "removed before", dataset.source)
             for staging in dataset.staging:
@@ -47,12 +47,12 @@ class Eviction(Copies):
         for dataset in datasets:
             # What is pinned keeps its copies, damaged ones too, until there is a whole one.
             for copy in dataset.copies if dataset.current() or not dataset.pin else ():
-                if copy is not dataset.current() and not look_at(copy):
+                if copy is not dataset.current() and not is_used(copy):
                     why = "damaged" if copy.damaged or not copy.record else "older than its source"
                     yield Victim("copy", copy.set, copy.name, copy.disk, copy.owner, why, dataset.source)
         for dataset in sorted(datasets, key=lambda dataset: (dataset.number, dataset.used, dataset.set)):
             current = dataset.current()
-            if current and not dataset.pin and not look_at(current):
+            if current and not dataset.pin and not is_used(current):
                 why = "used longest ago"
                 yield Victim("copy", current.set, current.name, current.disk, current.owner, why, dataset.source)
 

@@ -279,8 +279,11 @@ def read_memory(tree: Tree) -> docker.Memory | None:
 
 def read_role_units(tree: Tree) -> tuple[str, ...] | None:
     """Return the units that run because of the role; None before its first run."""
-    found = _read_record(tree, docker.ROLE_UNITS, [str])
-    return None if found is None else tuple(found)
+    for path in (docker.ROLE_UNITS, docker.FORMER_ROLE_UNITS):
+        found = _read_record(tree, path, [str])
+        if found is not None:
+            return tuple(found)
+    return None
 
 
 def read_sources(tree: Tree, url: str) -> list[str]:

@@ -37,7 +37,9 @@ SOURCE = "/etc/apt/sources.list.d/rigwright-nvidia-container-toolkit.sources"
 KEY = "/etc/apt/keyrings/rigwright-nvidia-container-toolkit.asc"
 FOLDER = "/var/lib/rigwright_nvidia_container_toolkit"
 # The packages that the role installed, and whether the runtime's settings came with them. Written before the packages.
-RECORD = f"{FOLDER}/brought.json"
+RECORD = f"{FOLDER}/record.json"
+# Its name before 0.1.0. The set of files that has the record removes it when it writes the new one.
+FORMER_RECORD = f"{FOLDER}/brought.json"
 PART = "/var/lib/rigwright_docker/parts/nvidia_container_toolkit.json"
 # A script of the package writes it; no package owns it.
 RUNTIME_FOLDER = "/etc/nvidia-container-runtime"

@@ -126,13 +126,17 @@ def read_available(url: str, architecture: str) -> list[str]:
 
 
 def read_record(tree: Tree) -> dict[str, t.Any] | None:
-    """Return what the role has brought; None before its first run.
+    """Return what the role has installed; None before its first run.
 
     :raises Damaged: the record is damaged.
     """
     remedy = "the role wrote it itself: restore it, or remove it, and the packages that are there count as your own"
     shape = {"packages": [str], "settings": bool, "held": [str]}
-    return t.cast("dict[str, t.Any] | None", record.read(tree.at(toolkit.RECORD), remedy, shape))
+    for path in (toolkit.RECORD, toolkit.FORMER_RECORD):
+        found: dict[str, t.Any] | None = record.read(tree.at(path), remedy, shape)
+        if found is not None:
+            return found
+    return None
 
 
 def read_host(run: RunCommand, driver: t.Mapping[str, t.Any], planned: t.Mapping[str, t.Any]) -> toolkit.Host:

@@ -44,7 +44,9 @@ FOLDER = "/var/lib/rigwright_docker"
 # The record of the role: the host's own options, the options that the role wrote, and the users and holds that it added.
 MEMORY = f"{FOLDER}/memory.json"
 # The units that run because of the role. Written before the packages, whose installation would change the answer.
-ROLE_UNITS = f"{FOLDER}/brought.json"
+ROLE_UNITS = f"{FOLDER}/units.json"
+# Its name before 0.1.0. The set of files that has the record removes it when it writes the new one.
+FORMER_ROLE_UNITS = f"{FOLDER}/brought.json"
 # The options that dockerd reads only when it starts. The file changes exactly when a restart is due.
 RESTART = f"{FOLDER}/restart.json"
 # What other roles add to daemon.json: <role>.json, which is in a set of config_files of that role.

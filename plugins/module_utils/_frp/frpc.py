@@ -18,7 +18,7 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.port_owner import Stranger
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.port_owner import ForeignOwner
 
 UNIT = "frpc.service"
 # Of frpc's own interface, and the file with the password that the unit makes at each start.
@@ -93,12 +93,12 @@ def undecided(expected: t.Sequence[str], proxies: t.Mapping[str, t.Mapping[str, 
     return any(name not in proxies or proxies[name]["status"] in UNDECIDED for name in expected)
 
 
-def reach(place: str, stranger: Stranger, timeout: float, silence: float) -> str:
+def reach(place: str, foreign_owner: ForeignOwner, timeout: float, silence: float) -> str:
     """Connect to ``address:port`` until the other end answers; return why the last attempt failed, or an empty text."""
     address, _colon, port = place.rpartition(":")
     end = time.monotonic() + timeout
     while True:
-        problem = stranger(address, int(port)) or probe(place, silence)
+        problem = foreign_owner(address, int(port)) or probe(place, silence)
         if not problem or time.monotonic() > end:
             return problem
         time.sleep(PAUSE)
@@ -171,13 +171,13 @@ class Report(t.NamedTuple):
 
 
 def gather(
-    port: int, read_secret: t.Callable[[], str], stranger: Stranger, expected: t.Sequence[str], timeout: float
+    port: int, read_secret: t.Callable[[], str], foreign_owner: ForeignOwner, expected: t.Sequence[str], timeout: float
 ) -> tuple[str, dict[str, str]]:
     """Return why frpc itself, and each proxy, does not run; wait for proxies that are still starting."""
     end = time.monotonic() + timeout
     while True:
         try:
-            problem = stranger(LOOPBACK, port)
+            problem = foreign_owner(LOOPBACK, port)
             if problem:
                 raise NoAnswer(f"frpc does not answer on port {port}: {problem}")
             error, proxies = "", read_proxies(port, USER, read_secret())
@@ -191,7 +191,7 @@ def gather(
 def look(
     run: t.Callable[..., tuple[int, str, str]],
     port: int,
-    stranger: Stranger,
+    foreign_owner: ForeignOwner,
     expected: t.Sequence[str],
     doors: t.Mapping[str, str],
     timeout: float = TIMEOUT,
@@ -200,13 +200,13 @@ def look(
 ) -> Report:
     """Ask frpc for the expected proxies, and open a connection to each visitor's ``address:port``.
 
-    :param stranger: says why a port is not frpc's. It is asked before the password is sent, and before a visitor's port is believed.
+    :param foreign_owner: says why a port is not frpc's. It is asked before the password is sent, and before a visitor's port is believed.
     :param timeout: seconds to wait for proxies and visitors that were just configured.
     :param silence: seconds after which an open connection counts as one to the other end, although no data arrived.
     """
     with ThreadPoolExecutor(max_workers=len(doors) + 1) as pool:
-        attempts = {name: pool.submit(reach, place, stranger, timeout, silence) for name, place in doors.items()}
-        error, proxies = gather(port, read_secret, stranger, expected, timeout)
+        attempts = {name: pool.submit(reach, place, foreign_owner, timeout, silence) for name, place in doors.items()}
+        error, proxies = gather(port, read_secret, foreign_owner, expected, timeout)
     visitors = {name: attempt.result() for name, attempt in attempts.items()}
     if error or any(proxies.values()) or any(visitors.values()):
         _rc, journal, _err = run(["journalctl", f"--unit={UNIT}", "--lines=200", "--no-pager", "--output=cat"])

@@ -33,7 +33,7 @@ def server_findings(run: Run, request: Params) -> list[Finding]:
     """Return the findings on a server."""
     return [
         tls_finding(run, request),
-        dashboard_finding(request, port_owner.stranger_of(run, SERVER_UNIT)),
+        dashboard_finding(request, port_owner.foreign_owner_of(run, SERVER_UNIT)),
         sandboxing.check(run, "frp_server", [SERVER_UNIT]),
     ]
 
@@ -57,7 +57,7 @@ def tls_finding(run: Run, request: Params) -> Finding:
     )
 
 
-def dashboard_finding(request: Params, stranger: port_owner.Stranger) -> Finding:
+def dashboard_finding(request: Params, foreign_owner: port_owner.ForeignOwner) -> Finding:
     """Ask the dashboard for its metrics with the password, and with a wrong one."""
     remedy = "set frp_server_dashboard_password"
     if not request["dashboard_password"]:
@@ -69,7 +69,7 @@ def dashboard_finding(request: Params, stranger: port_owner.Stranger) -> Finding
         "password": request["dashboard_password"],
         **((request.get("extra") or {}).get("webServer") or {}),
     }
-    problem = stranger(place["addr"], int(place["port"]))
+    problem = foreign_owner(place["addr"], int(place["port"]))
     if problem:
         return finding(
             "frp_server.dashboard",
@@ -106,7 +106,7 @@ def client_findings(run: Run, request: Params) -> list[Finding]:
     report = frpc.look(
         run,
         request["admin_port"],
-        port_owner.stranger_of(run, frpc.UNIT),
+        port_owner.foreign_owner_of(run, frpc.UNIT),
         [proxy["name"] for proxy in wanted["proxies"]],
         {
             visitor["name"]: f"{visitor['bindAddr']}:{visitor['bindPort']}"

@@ -67,7 +67,7 @@ def read_host(tree: Tree, role: str) -> Host:
             name: tree.link(f"{ALTERNATIVES}/{name}") for name in tree.names(ALTERNATIVES) if name.startswith("cuda")
         },
         roots={name: tree.link(f"/usr/local/{name}") for name in tree.names("/usr/local") if name.startswith("cuda")},
-        brought=read_brought(tree, role),
+        installed=read_installed(tree, role),
         interrupted=bool(journal(tree)),
         environment=tree.text(ENVIRONMENT),
         environment_before=_read_original(tree, role),
@@ -95,7 +95,7 @@ def install_steps(
     more_files: t.Sequence[dict[str, str]] = (),
 ) -> dict[str, t.Any]:
     """Return the steps before packages are installed, and whether each is due."""
-    package_files = [{"path": memory(role), "content": json.dumps(plan.brought) + "\n"}, *more_files]
+    package_files = [{"path": memory(role), "content": json.dumps(plan.installed) + "\n"}, *more_files]
     place = repository(host, elsewhere) if plan.source == CUDA_REPOSITORY else {}
     repository_due = cuda_repository.is_due(run, role, place)
     package_files_due = is_due(tree, package_set(role), package_files, [os.path.dirname(memory(role))])
@@ -108,7 +108,7 @@ def install_steps(
     }
 
 
-def read_brought(tree: Tree, role: str) -> frozenset[str]:
+def read_installed(tree: Tree, role: str) -> frozenset[str]:
     """Return the names of the packages that a role installed.
 
     :raises Damaged: the record is damaged.

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
     Package,
-    brought_by,
+    installed_for,
     is_whole,
     unfinished,
 )
@@ -59,7 +59,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """The facts of a host. *driver* is the version in use, empty for none. *brought* are packages that the role installed.
+    """The facts of a host. *driver* is the version in use, empty for none. *installed* are packages that the role installed.
 
     *alternatives* are the links of update-alternatives, by name. *roots* are the files below /usr/local with such a name:
     their target, or empty for what is no link. *interrupted* says that dpkg was killed, or is running, and has not recorded its work yet.
@@ -77,7 +77,7 @@ class Host:
     free_bytes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     alternatives: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     roots: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    brought: frozenset[str] = frozenset()
+    installed: frozenset[str] = frozenset()
     interrupted: bool = False
     environment: str = ""
     environment_before: str | None = None
@@ -87,7 +87,7 @@ class Host:
 class PackagePlan:
     """The common part of the plans of CUDA and cuDNN. *requirements* are those that are not met: with any, the plan is refused.
 
-    *brought* are the packages of NVIDIA that the role manages afterwards: they were not installed before it. *unfinished* says that
+    *installed* are the packages of NVIDIA that the role manages afterwards: they were not installed before it. *unfinished* says that
     dpkg has to complete earlier work before apt can continue.
     """
 
@@ -95,7 +95,7 @@ class PackagePlan:
     requirements: list[Requirement] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
     remove: list[str] = dataclasses.field(default_factory=list)
-    brought: list[str] = dataclasses.field(default_factory=list)
+    installed: list[str] = dataclasses.field(default_factory=list)
     unfinished: bool = False
 
     def require(self, ok: bool, variable: str, text: str, remedy: str) -> None:
@@ -111,10 +111,10 @@ class PackagePlan:
         """
         self.install = [name for name in (*wanted, *tools) if not is_whole(name, host.packages)]
         staying = {*wanted, *tools}
-        self.remove = brought_by(host.brought - staying, host.packages, host.automatic - staying)
-        staying_brought = host.brought.intersection(host.packages).difference(tools, self.remove)
-        self.brought = sorted({*staying_brought, *(name for name in wanted if name not in host.packages)})
-        self.unfinished = host.interrupted or bool(unfinished({*staying, *host.brought}, host.packages))
+        self.remove = installed_for(host.installed - staying, host.packages, host.automatic - staying)
+        staying_installed = host.installed.intersection(host.packages).difference(tools, self.remove)
+        self.installed = sorted({*staying_installed, *(name for name in wanted if name not in host.packages)})
+        self.unfinished = host.interrupted or bool(unfinished({*staying, *host.installed}, host.packages))
         held = [name for name in self.remove if host.packages[name].hold]
         self.require(
             not held,
@@ -234,7 +234,7 @@ def _choose_toolkits(source: str, host: Host, driver: str) -> list[str]:
     driver = driver or f"{data.PREFERRED_BRANCHES[0]}.9999"
     usable = [row for row in data.TOOLKITS if not toolkit_problem(row.version, driver, host.generations)]
     usable.sort(key=lambda row: version_key(row.version), reverse=True)
-    ours = [row for row in data.TOOLKITS if package_of(row.version) in host.brought and row not in usable]
+    ours = [row for row in data.TOOLKITS if package_of(row.version) in host.installed and row not in usable]
     installed = [row.version for row in [*ours, *usable] if package_of(row.version) in host.packages]
     installed.sort(key=version_key, reverse=True)
     return installed or [row.version for row in usable if version_key(row.driver) <= version_key(driver)][:1]
@@ -287,7 +287,7 @@ def _check_toolkits(plan: Plan, host: Host, request: Request, driver: str) -> No
         usable = [
             row.version for row in data.TOOLKITS if not toolkit_problem(row.version, driver or "9999", host.generations)
         ]
-        stays = not request.toolkits and package_of(toolkit) in host.brought
+        stays = not request.toolkits and package_of(toolkit) in host.installed
         why = "is empty, so that what the role installed stays: it " if stays else ""
         plan.require(
             not problem,

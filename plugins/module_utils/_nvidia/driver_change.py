@@ -170,9 +170,9 @@ class Host:
         """Put the change on record."""
         record = self.record
         for name, entry in change.before.items():
-            if name not in record.brought:
+            if name not in record.installed:
                 record.baseline.setdefault(name, entry)
-        record.brought = sorted({*record.brought, *change.new} - record.baseline.keys())
+        record.installed = sorted({*record.installed, *change.new} - record.baseline.keys())
         record.change, record.failure = change, None
         self.save()
 

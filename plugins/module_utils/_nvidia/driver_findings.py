@@ -29,9 +29,9 @@ def reboot_reasons(state: DriverState, change: Change | None = None) -> list[str
     """Return why a reboot is due, or will be after *change*."""
     reasons, driver, running = list(state.plan.reboot), state.facts["driver"], state.running
     done, following = state.record.change, state.kernel.get("release", "")
-    brought = new_kernels(dict.fromkeys([*state.record.brought, *(done.new if done else ())], ""))
+    installed = new_kernels(dict.fromkeys([*state.record.installed, *(done.new if done else ())], ""))
     # Other kernels that wait for a reboot are not the role's.
-    if not state.plan.changes and following != running and following in brought:
+    if not state.plan.changes and following != running and following in installed:
         reasons.append(f"the kernel {following} boots next, {running} runs")
     if done and not reasons and driver["loaded"] != done.version:
         reasons.append(f"driver {done.version} is installed and not loaded yet")

@@ -75,13 +75,13 @@ class Failure:
 class Record:
     """What the role has done to the packages of this host.
 
-    *baseline* are packages as they were before the role changed them first, *brought* those that were not installed then.
+    *baseline* are packages as they were before the role changed them first, *installed* those that were not installed then.
     The baseline has all packages that apt changed along. Only the driver's own packages are restored from it.
     *kept* has size and SHA-256 of the files in ``KEPT``, by name.
     """
 
     baseline: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    brought: list[str] = dataclasses.field(default_factory=list)
+    installed: list[str] = dataclasses.field(default_factory=list)
     held: list[str] = dataclasses.field(default_factory=list)
     kept: dict[str, list[t.Any]] = dataclasses.field(default_factory=dict)
     change: Change | None = None
@@ -100,6 +100,8 @@ class Record:
         """
         try:
             values = json.loads(tree.text(RECORD)) if tree.exists(RECORD) else {}
+            if "brought" in values:  # its name before 0.1.0
+                values["installed"] = values.pop("brought")
             for key, kind in (("change", Change), ("failure", Failure)):
                 if values.get(key):
                     values[key] = kind(**values[key])

@@ -66,7 +66,7 @@ def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: b
     problems, pending = requirements(state, change, params), bool(change or not_as_wanted or unfinished)
     if absent:
         problems = [in_use(state.facts, params["interrupt"])] if going or record.replaced else []
-        pending = bool(record.baseline or record.brought or record.held)
+        pending = bool(record.baseline or record.installed or record.held)
     files = _files(tree, run, state, change, params)
     repository = {} if absent else _repository(plan, params)
     repository_due = cuda_repository.is_due(run, ROLE, repository)

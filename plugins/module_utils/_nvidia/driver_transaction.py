@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import brought_by
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import installed_for
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_packages import preferences
@@ -79,9 +79,9 @@ def has_lists(facts: Facts, plan: Plan) -> bool:
 
 def leaving(state: DriverState) -> list[str]:
     """Return the packages that go with the role: those that it installed and, of their dependencies, those that nothing else needs."""
-    brought = [name for name in state.record.brought if name in state.packages]
-    roots = [name for name in brought if is_own(name)]
-    return brought_by(roots, state.packages, state.automatic.intersection(brought))
+    installed = [name for name in state.record.installed if name in state.packages]
+    roots = [name for name in installed if is_own(name)]
+    return installed_for(roots, state.packages, state.automatic.intersection(installed))
 
 
 def transaction_lines(state: DriverState, change: Change | None) -> dict[str, str]:

@@ -223,12 +223,6 @@ def _share_problems(params: Params, share: Params) -> t.Iterator[Problem]:
         yield problem(variable, "is no name of a share", "use letters, digits, blanks, dots, dashes and underscores")
     if not LINE.fullmatch(share["comment"]) or config.goes_on(share["comment"]):
         yield problem(variable, "has a comment that is not a line of text", "write one line that does not end with \\")
-    if share["guest_ok"]:
-        yield problem(
-            variable,
-            "is open to guests",
-            "leave `guest_ok` out, and give every person a user in samba_users: the log then names who changed a file",
-        )
     if not PATH.fullmatch(share["path"]) or share["path"].endswith(" "):
         yield problem(
             variable,

@@ -182,7 +182,7 @@ def of_page(service: Service, request: Request, host: Host, wait: t.Callable[[fl
     problem_text, evidence = "", ""
     for pause_s in [0, *[PAUSE_S] * (ATTEMPTS - 1)]:
         wait(pause_s)
-        problem_text = port_owner.stranger_of(host.run_client, service.unit)("127.0.0.1", request["port"])
+        problem_text = port_owner.foreign_owner_of(host.run_client, service.unit)("127.0.0.1", request["port"])
         if not problem_text:
             problem_text, evidence = _answer(address, service.metric)
         if not problem_text:

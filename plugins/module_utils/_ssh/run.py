@@ -117,7 +117,7 @@ class Planner:
             "socket_active": facts.service.socket_active,
             "listen_streams": plan.listen_streams(self.params, decision.ports),
             "door": local_address(config),
-            "fail2ban_due": self.params["fail2ban"] and fail2ban.is_idle(self.module.run_command),
+            "fail2ban_due": self.params["fail2ban"] and fail2ban.is_note_due(self.module.run_command, Tree()),
             "groups_due": host_facts.groups_due(self.params["allow_groups"]),
             "ports_open": list(decision.ports.open),
             "ports_to_close": list(decision.ports.surplus),

@@ -30,6 +30,8 @@ HOST_NAME = re.compile(rf"(?=.*[A-Za-z]){_LABEL}(\.{_LABEL})*")
 
 
 UNIT = "fail2ban.service"
+# The note that a role installed fail2ban, under its name of before 0.1.0. roles/common/tasks/note_fail2ban.yml writes it under the new one.
+FORMER_NOTE = "/var/lib/rigwright_fail2ban/brought"
 FOLDER = "/etc/fail2ban"
 # Debian's own file in jail.d.
 PACKAGED = ("defaults-debian.conf",)
@@ -37,6 +39,11 @@ OPTIONS = ("bantime", "findtime", "maxretry", "ignoreip")
 # Of the units, by their first letters.
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 2629800, "y": 31557600}
 ALWAYS_IGNORED = ("127.0.0.1/8", "::1", "127.0.0.0/8")
+
+
+def is_note_due(run_command: t.Callable[..., tuple[int, str, str]], tree: Tree) -> bool:
+    """Return whether a role has to note that it installs fail2ban, or that it did under the former name of the note."""
+    return is_idle(run_command) or tree.exists(FORMER_NOTE)
 
 
 def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:

@@ -21,12 +21,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.list
 
 Run = t.Callable[..., tuple[int, str, str]]
 # Returns why what listens at an address and a port is not the service; an empty text if it is.
-Stranger = t.Callable[[str, int], str]
+ForeignOwner = t.Callable[[str, int], str]
 
 
-def stranger_of(run: Run, unit: str, proc: str = "/proc") -> Stranger:
+def foreign_owner_of(run: Run, unit: str, proc: str = "/proc") -> ForeignOwner:
     """Return the check for the ports of a unit of the system."""
-    return functools.partial(stranger, uids=uids_of(run, unit, proc), proc=proc)
+    return functools.partial(foreign_owner, uids=uids_of(run, unit, proc), proc=proc)
 
 
 def uids_of(run: Run, unit: str, proc: str = "/proc") -> set[int]:
@@ -45,7 +45,7 @@ def first_open_port(proc: str = "/proc") -> int:
         return int(file.read())
 
 
-def stranger(address: str, port: int, uids: t.Collection[int], proc: str = "/proc") -> str:
+def foreign_owner(address: str, port: int, uids: t.Collection[int], proc: str = "/proc") -> str:
     """Return why what listens for TCP at an address and a port is not run by one of these users."""
     try:
         meant = {_plain(str(entry[4][0])) for entry in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)}

@@ -314,9 +314,9 @@ class HostReader:
                 return f"cannot be read by the user {self.account}: {path} (`chgrp {self.account}`, `chmod 640`, and its directories)"
         return ""
 
-    def stranger(self, unit: str) -> port_owner.Stranger:
+    def foreign_owner(self, unit: str) -> port_owner.ForeignOwner:
         """Return the check that the unit, and not another user's program, listens on a port."""
-        return port_owner.stranger_of(self.module.run_command, unit)
+        return port_owner.foreign_owner_of(self.module.run_command, unit)
 
     def fingerprint(self, path: str) -> str:
         """Return the SHA-256 of the certificate in a file, empty where there is none."""

@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.port_owner import Stranger
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.port_owner import ForeignOwner
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import probe
 
@@ -32,9 +32,9 @@ class Answers(t.NamedTuple):
     old_tls: bool | None
 
 
-def ask(port: int, stranger: Stranger) -> Answers:
+def ask(port: int, foreign_owner: ForeignOwner) -> Answers:
     """Probe xrdp as each kind of client, on the host itself. What another user's program answers is no answer."""
-    problem = retry(lambda: stranger(LOOPBACK, port), lambda text: not text)
+    problem = retry(lambda: foreign_owner(LOOPBACK, port), lambda text: not text)
     if problem:
         nobody = probe.Answer(-1, problem)
         return Answers(nobody, nobody, "", None)
@@ -46,9 +46,9 @@ def ask(port: int, stranger: Stranger) -> Answers:
     )
 
 
-def ask_gnome(port: int, stranger: Stranger) -> xrdp_gnome.Answers:
+def ask_gnome(port: int, foreign_owner: ForeignOwner) -> xrdp_gnome.Answers:
     """Probe GNOME's remote login in the same way. A client that offers TLS and NLA gets the latter."""
-    problem = retry(lambda: stranger(LOOPBACK, port), lambda text: not text)
+    problem = retry(lambda: foreign_owner(LOOPBACK, port), lambda text: not text)
     if problem:
         return xrdp_gnome.Answers(problem, problem, False, "")
     address = own_address()

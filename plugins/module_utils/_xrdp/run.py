@@ -66,7 +66,7 @@ def run(module: Runner, params: dict[str, t.Any], probe: bool = False) -> dict[s
     if probe:
         in_force = {path: read(path) == content for path, content in contents.items()}
         found += proof.findings(
-            proof.ask(params["port"], host.stranger(UNITS["xrdp"])), host.fingerprint(certificate), in_force
+            proof.ask(params["port"], host.foreign_owner(UNITS["xrdp"])), host.fingerprint(certificate), in_force
         )
     return {
         "managed": facts.managed,
@@ -85,7 +85,7 @@ def run(module: Runner, params: dict[str, t.Any], probe: bool = False) -> dict[s
         "gnome_managed": gnome.managed,
         "shared_directory": "RuntimeDirectory=" in read(SESMAN_UNIT),
         "auth_log": facts.auth_log,
-        "fail2ban_due": params["fail2ban"] and fail2ban.is_idle(host.module.run_command),
+        "fail2ban_due": params["fail2ban"] and fail2ban.is_note_due(host.module.run_command, host.tree),
         "requirements": requirements + port_problems(params, facts, decision.backend),
         "findings": found,
     }
@@ -112,7 +112,7 @@ def plan_gnome(
         units += xrdp_gnome.units(params, gnome)
     found = findings.gnome_findings(params, facts, decision) + xrdp_gnome.findings(params, gnome)
     if probe:
-        answers = proof.ask_gnome(params["port"], host.stranger(UNITS["gnome"]))
+        answers = proof.ask_gnome(params["port"], host.foreign_owner(UNITS["gnome"]))
         found += xrdp_gnome.proof_findings(params, gnome, answers, host.fingerprint(certificate))
     return {
         "managed": facts.managed,

@@ -120,7 +120,7 @@ def expected_links(card: Signs, sisters: t.Sequence[Signs]) -> int | None:
 
 
 def _nvlinks(card: Signs) -> t.Iterator[Reason]:
-    gone = at(card, "since_last_look", "nvlinks_gone")
+    gone = at(card, "since_last_check", "nvlinks_gone")
     expected, active = card.get("expected_nvlinks"), at(card, "nvlink", "active")
     if gone:
         evidence = f"links {', '.join(map(str, gone))} were active at the last check and are not now"
@@ -133,7 +133,7 @@ def _nvlinks(card: Signs) -> t.Iterator[Reason]:
 
 
 def _errors(card: Signs, limits: Limits) -> t.Iterator[Reason]:
-    since = card.get("since_last_look")
+    since = card.get("since_last_check")
     seconds, replays, crc = (at(since, name) for name in ("seconds", "pcie_replays", "nvlink_crc_errors"))
     if replays is not None and seconds:
         rate, given = replays * 60 / seconds, limits.pcie_replays_per_minute

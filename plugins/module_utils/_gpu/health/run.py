@@ -157,7 +157,7 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
     since = history.compare(then, card, context.seconds)
     judged = {
         **card,
-        "since_last_look": since,
+        "since_last_check": since,
         "returned_xids": history.returned(boots, boot),
         "absence": absent and {"what": absent, "boots": len(away), "bar": bar},
         "repeated_xids": windows.repeats(events),
@@ -170,7 +170,7 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
         **health.judge(judged, open_ones, context.of_host),
         "xids": [xid.as_result() for xid in open_ones],
         "xids_over": over,
-        "since_last_look": since,
+        "since_last_check": since,
         # The health of a GPU is public; its processes and their users are not.
         "card": {name: value for name, value in card.items() if name != "processes"},
     }

@@ -242,7 +242,7 @@ def _slowdowns(card: Signs, limits: Limits) -> t.Iterator[Reason]:
     found = [name for name in at(card, "clocks", "event_reasons") or [] if name in HARDWARE_SLOWDOWNS]
     if found:
         yield reason("hardware_slowdown", f"the hardware slows down now: {', '.join(found)}", GPUD, data.MONITOR, step)
-    seconds, slowed = at(card, "since_last_look", "seconds"), at(card, "since_last_look", "hardware_slowdown_s")
+    seconds, slowed = at(card, "since_last_check", "seconds"), at(card, "since_last_check", "hardware_slowdown_s")
     if slowed is not None and seconds and slowed / seconds >= limits.slowdown_share:
         evidence = f"{slowed / seconds:.0%} of the time since the last check (limit {limits.slowdown_share:.0%})"
         yield reason("slowdown_share", evidence, GPUD, data.MONITOR, step)

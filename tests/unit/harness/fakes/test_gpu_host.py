@@ -121,7 +121,7 @@ def on_host(cards, tmp_path, monkeypatch):
 
 def test_the_state_is_in_the_firmware_directory_of_a_driver(tmp_path, monkeypatch):
     path = on_host(fake_gpu_host.gpus(["2684"]), tmp_path, monkeypatch)
-    assert path == "/usr/lib/firmware/nvidia/580.159.04/gsp_imitated.bin"
+    assert path == "/usr/lib/firmware/nvidia/580.159.04/gsp_fake.bin"
 
 
 def test_other_cards_are_another_version_of_the_state():

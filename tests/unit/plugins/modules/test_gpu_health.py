@@ -361,7 +361,7 @@ def test_counters_are_compared_with_the_remembered_check(health: Run, hosts: Any
     assert health(remember=True)["since"] is None
     result = health()
     assert result["since"] == json.loads(state.read_text())["time"]
-    assert result["gpus"][0]["since_last_look"]["pcie_replays"] == 0
+    assert result["gpus"][0]["since_last_check"]["pcie_replays"] == 0
 
 
 def test_damaged_state_file_is_unread(health: Run, hosts: Any) -> None:

@@ -323,7 +323,7 @@ def test_daemon_of_a_user_is_closed_to_others(machine: Machine) -> None:
         place = home / Path(path).relative_to("/usr")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
-    (home / "nvidia-cuda-mps-control").write_text(program("/usr/bin/python3", f"{home}/lib/rigwright-imitated-gpu"))
+    (home / "nvidia-cuda-mps-control").write_text(program("/usr/bin/python3", f"{home}/lib/rigwright-fake-gpu"))
     daemon = {**TEAM, "user": "nobody"}
     result = machine.run(daemon)
     assert "changed" in result, result

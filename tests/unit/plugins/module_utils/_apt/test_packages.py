@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
     Package,
-    brought_by,
+    installed_for,
     missing_packages,
     parse_automatic,
     parse_policy,
@@ -122,17 +122,17 @@ AUTOMATIC = {"nvcc", "libraries", "shared", "orphan"}
     ],
 )
 def test_dependencies_that_are_removed_with_a_package(roots, leaving):
-    assert brought_by(roots, HOST, AUTOMATIC) == leaving
+    assert installed_for(roots, HOST, AUTOMATIC) == leaving
 
 
 def test_package_needed_by_a_provided_name_stays():
     host = {"a": package("lib-a"), "lib-a": package(provides=("lib",)), "b": package("lib")}
-    assert brought_by(["a"], host, {"lib-a"}) == ["a"]
+    assert installed_for(["a"], host, {"lib-a"}) == ["a"]
 
 
 def test_a_circle_that_only_needs_itself_goes():
     host = {"a": package("x"), "x": package("y"), "y": package("x")}
-    assert brought_by(["a"], host, {"x", "y"}) == ["a", "x", "y"]
+    assert installed_for(["a"], host, {"x", "y"}) == ["a", "x", "y"]
 
 
 # The driver next to what a desktop and the archive's toolkit have: both recommend more of it than they depend on.
@@ -159,12 +159,12 @@ ROOTS = {"libcuda1", "libnvidia-ptxjitcompiler1", "nvidia-kernel-dkms", "libegl-
     ],
 )
 def test_a_root_stays_where_something_would_be_left_without_it(more, staying):
-    assert brought_by(ROOTS, {**DRIVER, **more}, ()) == sorted(ROOTS - staying)
+    assert installed_for(ROOTS, {**DRIVER, **more}, ()) == sorted(ROOTS - staying)
 
 
 def test_dependency_of_a_kept_package_is_not_removed():
     host = {"toolkit": package("nvcc"), "nvcc": package("libraries"), "libraries": package(), "own": package("toolkit")}
-    assert brought_by(["toolkit"], host, {"nvcc", "libraries"}) == []
+    assert installed_for(["toolkit"], host, {"nvcc", "libraries"}) == []
 
 
 def test_packages_in_part_are_missing_and_known_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:

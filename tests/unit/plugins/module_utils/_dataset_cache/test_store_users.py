@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 ML = 62000
-ALICE, BOB, CAROL, STRANGER = (61001, ML), (61002, ML), (61004, ML), (61003, 62001)
+ALICE, BOB, CAROL, OTHER = (61001, ML), (61002, ML), (61004, ML), (61003, 62001)
 
 
 @pytest.fixture
@@ -113,10 +113,10 @@ def test_users_of_a_group_share_copies_and_cannot_change_them(shared, images):
 
 def test_user_outside_of_the_group_is_refused(shared, images):
     shared.get(images, user=ALICE)
-    done = shared.get(images, user=STRANGER)
+    done = shared.get(images, user=OTHER)
     assert done.rc == 10
     assert "Permission denied" in done.err
-    assert shared.get(images, "--or-source", user=STRANGER).path == images
+    assert shared.get(images, "--or-source", user=OTHER).path == images
 
 
 def test_copies_of_others_go_by_root(shared, images):

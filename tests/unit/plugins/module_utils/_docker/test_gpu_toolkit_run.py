@@ -97,8 +97,9 @@ def test_a_damaged_record_ends_the_run(planned: Run, host: Host) -> None:
     assert result["failed"] is True and f"{toolkit.RECORD} is damaged" in result["msg"]
 
 
-def test_absent_is_planned_from_the_record(planned: Run, host: Host) -> None:
+@pytest.mark.parametrize("record", [toolkit.RECORD, toolkit.FORMER_RECORD])
+def test_absent_is_planned_from_the_record(planned: Run, host: Host, record: str) -> None:
     host.install()
-    host.write(toolkit.RECORD, json.dumps({"packages": list(toolkit.PACKAGES), "settings": True, "held": []}))
+    host.write(record, json.dumps({"packages": list(toolkit.PACKAGES), "settings": True, "held": []}))
     result = planned(state="absent")
     assert result["remove"] == list(toolkit.PACKAGES)

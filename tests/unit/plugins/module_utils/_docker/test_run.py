@@ -304,7 +304,7 @@ def test_a_read_only_disk_is_refused(planned: Run, host: Host, tmp_path: Path, m
     assert "read-only" in planned(data_root=f"{tmp_path}/docker")["requirements"][0]["problem"]
 
 
-@pytest.mark.parametrize("path", [docker.MEMORY, docker.ROLE_UNITS])
+@pytest.mark.parametrize("path", [docker.MEMORY, docker.ROLE_UNITS, docker.FORMER_ROLE_UNITS])
 def test_damaged_memory_is_refused_by_its_path(planned: Run, host: Host, path: str) -> None:
     host.write(path, "{")
     (refused,) = planned()["requirements"]
@@ -343,3 +343,13 @@ def test_unused_units_count_as_started_by_the_role(planned: Run, host: Host, act
     host.active = active
     content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.ROLE_UNITS)
     assert json.loads(content) == ([] if active else list(docker.UNITS))
+
+
+def test_record_of_units_moves_to_its_new_name(planned: Run, host: Host) -> None:
+    host.install("26.1.5")
+    host.write(docker.FORMER_ROLE_UNITS, '["docker.service"]')
+    result = planned()
+    content = {entry["path"]: entry["content"] for entry in result["package_files"]}
+    assert json.loads(content[docker.ROLE_UNITS]) == ["docker.service"]
+    assert docker.FORMER_ROLE_UNITS not in content
+    assert result["package_files_due"] is True

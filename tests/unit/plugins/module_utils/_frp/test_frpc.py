@@ -89,7 +89,7 @@ def info(port: int, journal: str = "", **options: Any) -> frpc_state.Report:
         return 0, journal, ""
 
     password = options.pop("password", "right")
-    defaults = {"stranger": nobody, "expected": [], "doors": {}, "timeout": 0, "silence": 0.3}
+    defaults = {"foreign_owner": nobody, "expected": [], "doors": {}, "timeout": 0, "silence": 0.3}
     return frpc_state.look(run, port, **{**defaults, **options}, read_secret=lambda: password)
 
 
@@ -198,7 +198,7 @@ def test_port_of_another_user_gets_no_password(frpc, service):
         return "the user mallory listens there, and not the service"
 
     port = frpc({"stcp": [proxy("ssh")]})
-    result = info(port, expected=["ssh"], doors={"tower-ssh": place}, stranger=mallory, password=None)
+    result = info(port, expected=["ssh"], doors={"tower-ssh": place}, foreign_owner=mallory, password=None)
     assert result.error == f"frpc does not answer on port {port}: the user mallory listens there, and not the service"
     assert result.proxies == {"ssh": "not started"}
     assert result.visitors == {"tower-ssh": "the user mallory listens there, and not the service"}

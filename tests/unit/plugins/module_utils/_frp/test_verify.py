@@ -166,7 +166,7 @@ def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(frpc, "look", look)
     found = {row["id"]: (row["status"], row["evidence"]) for row in verify.client_findings(Programs(), CLIENT)}
-    port, _stranger, proxies, doors = arguments
+    port, _foreign_owner, proxies, doors = arguments
     assert (port, proxies, doors) == (574, ["ssh"], {"laptop-ssh": "127.0.0.1:6022"})
     assert found["frp_client.services"] == ("pass", "gateway.test accepted ssh")
     assert found["frp_client.visitors"] == ("pass", "laptop-ssh reach the other end")

@@ -57,10 +57,10 @@ def test_a_host_is_read_below_its_root(root):
 
 
 @pytest.mark.parametrize(
-    ("role", "brought"), [("cuda", {"cuda-toolkit-13-0"}), ("cudnn", {"cudnn9-cuda-13"}), ("another", set())]
+    ("role", "installed"), [("cuda", {"cuda-toolkit-13-0"}), ("cudnn", {"cudnn9-cuda-13"}), ("another", set())]
 )
-def test_each_role_has_its_own_record_of_packages(root, role, brought):
-    assert read_host(Tree(str(root)), role).brought == brought
+def test_each_role_has_its_own_record_of_packages(root, role, installed):
+    assert read_host(Tree(str(root)), role).installed == installed
 
 
 @pytest.mark.parametrize("text", ["", "[", '{"a": 1}', "[1]"])

@@ -58,7 +58,7 @@ def test_existing_toolkit_is_neither_installed_nor_managed():
     host = having(BARE, "cuda-toolkit-12-9", "g++")
     plan = plan_present(host, Request(toolkits=("12.9", "13.0")))
 
-    assert plan.install == plan.brought == ["cuda-toolkit-13-0"]
+    assert plan.install == plan.installed == ["cuda-toolkit-13-0"]
     assert plan.remove == []
 
 
@@ -77,7 +77,7 @@ def test_interrupted_installation_is_completed(state):
     assert plan.unfinished
     assert plan.install == (["cuda-toolkit-13-0"] if state == "toolkit" else [])
     # Not the role's: it was there, in part, before it.
-    assert plan.brought == []
+    assert plan.installed == []
     assert refusals(plan) == []
 
 
@@ -92,7 +92,7 @@ def test_absent_first_completes_an_unfinished_change():
     host = dataclasses.replace(
         BARE,
         packages={"cuda-toolkit-13-0": Package("1", whole=False)},
-        brought=frozenset({"cuda-toolkit-13-0"}),
+        installed=frozenset({"cuda-toolkit-13-0"}),
     )
 
     plan = plan_absent(host)
@@ -138,28 +138,28 @@ def test_removed_version_goes_with_its_dependencies():
         BARE,
         packages=packages,
         automatic=frozenset({"cuda-nvcc-12-9", "cuda-config"}),
-        brought=frozenset({"cuda-toolkit-12-9", "cuda-toolkit-13-0"}),
+        installed=frozenset({"cuda-toolkit-12-9", "cuda-toolkit-13-0"}),
         **LINKED,
     )
 
     plan = plan_present(host, Request(toolkits=("13.0",)))
 
     assert plan.remove == ["cuda-nvcc-12-9", "cuda-toolkit-12-9"]
-    assert plan.brought == ["cuda-toolkit-13-0"]
+    assert plan.installed == ["cuda-toolkit-13-0"]
     assert plan.alternatives == {}
 
 
 def test_the_compiler_is_installed_and_stays_for_good():
     plan = plan_present(BARE, Request(toolkits=("13.0",)))
     assert plan.install == ["cuda-toolkit-13-0", "g++"]
-    assert plan.brought == ["cuda-toolkit-13-0"]
+    assert plan.installed == ["cuda-toolkit-13-0"]
 
 
 def test_absent_keeps_dependencies_of_other_packages():
     ours = {"cuda-toolkit-13-0": Package("1"), "cuda-toolkit-12-9": Package("1"), "vim": Package("1")}
     own = Package("1", depends=frozenset({frozenset({"cuda-toolkit-13-0"})}))
     host = dataclasses.replace(
-        BARE, packages={**ours, "own-package": own}, brought=frozenset({"cuda-toolkit-13-0", "cuda-toolkit-12-9"})
+        BARE, packages={**ours, "own-package": own}, installed=frozenset({"cuda-toolkit-13-0", "cuda-toolkit-12-9"})
     )
 
     assert plan_absent(host).remove == ["cuda-toolkit-12-9"]
@@ -170,18 +170,18 @@ def test_a_toolkit_that_has_to_stay_is_still_the_role_s():
     host = dataclasses.replace(
         BARE,
         packages={"cuda-toolkit-12-9": Package("1"), "own-package": own},
-        brought=frozenset({"cuda-toolkit-12-9"}),
+        installed=frozenset({"cuda-toolkit-12-9"}),
     )
 
     plan = plan_present(host, Request(toolkits=("13.0",)))
 
     assert plan.remove == []
-    assert plan.brought == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
+    assert plan.installed == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
 
 
 def test_absent_names_a_held_package():
     packages = {"cuda-toolkit-13-0": Package("1", hold=True), "vim": Package("1", hold=True)}
-    host = dataclasses.replace(BARE, packages=packages, brought=frozenset({"cuda-toolkit-13-0"}))
+    host = dataclasses.replace(BARE, packages=packages, installed=frozenset({"cuda-toolkit-13-0"}))
 
     assert refusals(plan_absent(host)) == [
         "cuda_state removes cuda-toolkit-13-0, which dpkg holds: run `apt-mark unhold cuda-toolkit-13-0` first, or"
@@ -210,7 +210,7 @@ def test_working_toolkit_stays_without_a_request():
 
 
 def test_driver_that_breaks_the_installed_toolkit_is_refused():
-    host = having(BARE, "cuda-toolkit-13-0", brought=frozenset({"cuda-toolkit-13-0"}))
+    host = having(BARE, "cuda-toolkit-13-0", installed=frozenset({"cuda-toolkit-13-0"}))
 
     plan = plan_present(host, Request(driver_branch="570"))
 
@@ -290,7 +290,9 @@ def test_an_old_card_gets_the_last_toolkit_that_knows_it():
         ),
         (
             dataclasses.replace(
-                BARE, packages={"cuda-toolkit-12-9": Package("1", hold=True)}, brought=frozenset({"cuda-toolkit-12-9"})
+                BARE,
+                packages={"cuda-toolkit-12-9": Package("1", hold=True)},
+                installed=frozenset({"cuda-toolkit-12-9"}),
             ),
             Request(toolkits=("13.0",)),
             "removes cuda-toolkit-12-9, which dpkg holds: run `apt-mark unhold cuda-toolkit-12-9` first",

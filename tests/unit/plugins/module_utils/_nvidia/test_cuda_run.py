@@ -29,7 +29,7 @@ def test_toolkits_are_due_until_they_are_there(toolkit_host: ToolkitHost) -> Non
     host.install(*TOOLS, "cuda-keyring", "cuda-toolkit-13-0")
     host.write("/var/lib/rigwright_cuda/packages.json", '["cuda-toolkit-13-0"]\n')
     done = cuda_run.plan_host(host.tree, no_command, CUDA)
-    assert (due(done), done["brought"], done["gpus"]) == (set(), ["cuda-toolkit-13-0"], 0)
+    assert (due(done), done["installed"], done["gpus"]) == (set(), ["cuda-toolkit-13-0"], 0)
 
     host.install("cuda-keyring", "cuda-toolkit-13-0")
     assert due(cuda_run.plan_host(host.tree, no_command, CUDA)) == {"install_due"}

@@ -64,18 +64,18 @@ def test_the_archive_s_toolkit_gets_the_wheel():
 
 
 def test_another_source_takes_the_packages_of_the_first_away():
-    host = having("cudnn9-cuda-13", "gcc", "libc6-dev", brought=frozenset({"cudnn9-cuda-13"}))
+    host = having("cudnn9-cuda-13", "gcc", "libc6-dev", installed=frozenset({"cudnn9-cuda-13"}))
 
     plan = plan_present(host, Request("wheel", (13,)))
 
     assert plan.remove == ["cudnn9-cuda-13"]
-    assert plan.brought == []
+    assert plan.installed == []
 
 
 def test_absent_removes_only_packages_of_nvidia():
     tools = ("gcc", "libc6-dev", "zlib1g", "libstdc++6", "python3-pip")
     plan = plan_present(having(), Request("cuda_repository", (13,)))
-    host = having("cudnn9-cuda-13", *tools, brought=frozenset(plan.brought))
+    host = having("cudnn9-cuda-13", *tools, installed=frozenset(plan.installed))
 
     assert plan_absent(host).remove == ["cudnn9-cuda-13"]
 

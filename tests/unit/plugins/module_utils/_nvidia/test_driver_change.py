@@ -40,7 +40,7 @@ def test_a_new_driver_on_an_empty_machine(machine: Machine) -> None:
 
     assert host(machine).version() == NEW
     record = Record.load(host(machine).tree)
-    assert (record.brought, record.baseline) == (sorted(PARTS), {})
+    assert (record.installed, record.baseline) == (sorted(PARTS), {})
     # It was loaded at once: nothing waits for a reboot.
     assert record.change is None
 

@@ -43,7 +43,7 @@ def test_kernel_installed_by_the_role_needs_a_reboot(see: See) -> None:
 
     due = ["the kernel 6.1.0-40-amd64 boots next, 6.1.0-37-amd64 runs"]
     new = ["linux-image-6.1.0-40-amd64"]
-    assert waits(record=Record(brought=new)) == due
+    assert waits(record=Record(installed=new)) == due
     assert waits(record=Record(change=Change(580, version=OLD, stage=INSTALLED, new=new))) == due
     # One that came otherwise is no business of the role.
     assert waits() == []

@@ -36,7 +36,7 @@ def test_absent_ignores_programs_if_no_driver_goes(run_module: Run, commands: li
     assert run_plan(run_module, nvidia_driver_role, CONTEXT, state="absent")["requirements"] == []
     record = tmp_path / RECORD.lstrip("/")
     record.parent.mkdir(parents=True)
-    record.write_text(json.dumps({"brought": ["libcuda1", "nvidia-driver-cuda"]}))
+    record.write_text(json.dumps({"installed": ["libcuda1", "nvidia-driver-cuda"]}))
     result = run_plan(run_module, nvidia_driver_role, CONTEXT, state="absent")
     assert result["going"] == ["libcuda1", "nvidia-driver-cuda"]
     assert [row["ok"] for row in result["requirements"]] == [False]

@@ -139,7 +139,7 @@ def test_packages_of_the_role_go_unless_needed(see: See) -> None:
         "wireguard-dkms": Package("1", needs=frozenset({"dkms"})),
         "nvidia-settings": Package("1"),
     }
-    record = Record(brought=["dkms", "libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "gone-since"])
+    record = Record(installed=["dkms", "libcuda1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "gone-since"])
     state = see(
         "healthy_workstation", record=record, packages=packages, automatic=frozenset({"libcuda1", "dkms", "gone-since"})
     )
@@ -154,7 +154,7 @@ def test_a_library_of_the_driver_that_a_toolkit_depends_on_stays(see: See) -> No
         "nvidia-driver-cuda": Package("1", depends=frozenset({frozenset({"libcuda1"})})),
         "nvidia-cuda-toolkit": Package("1", depends=frozenset({frozenset({"libcuda1"})})),
     }
-    record = Record(brought=["libcuda1", "libcuda-helper", "nvidia-driver-cuda"])
+    record = Record(installed=["libcuda1", "libcuda-helper", "nvidia-driver-cuda"])
     state = see("healthy_workstation", record=record, packages=packages, automatic=frozenset({"libcuda-helper"}))
 
     assert leaving(state) == ["nvidia-driver-cuda"]

@@ -84,7 +84,6 @@ def test_an_insecure_server_is_refused(more: dict[str, Any], expected: str) -> N
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"guest_ok": True}, "is open to guests"),
         ({"name": "global"}, "keeps for itself"),
         ({"name": "Homes"}, "keeps for itself"),
         ({"name": "IPC$"}, "keeps for itself"),

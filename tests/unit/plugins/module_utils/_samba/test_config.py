@@ -17,7 +17,6 @@ SHARE: dict[str, Any] = {
     "write_list": [],
     "read_only": True,
     "browseable": True,
-    "guest_ok": False,
     "owner": None,
     "group": None,
     "mode": None,

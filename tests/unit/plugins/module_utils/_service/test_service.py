@@ -93,8 +93,10 @@ def port() -> Iterator[int]:
 
 
 def verify(monkeypatch: pytest.MonkeyPatch, port: int, service: Service = SERVICE, **more: str) -> dict[str, Any]:
-    """Return the findings by their id; the port is the unit's own unless `stranger` says whose it is."""
-    monkeypatch.setattr(services.port_owner, "stranger_of", lambda _run, _unit: lambda *_at: more.get("stranger", ""))
+    """Return the findings by their id; the port is the unit's own unless `foreign_owner` says whose it is."""
+    monkeypatch.setattr(
+        services.port_owner, "foreign_owner_of", lambda _run, _unit: lambda *_at: more.get("foreign_owner", "")
+    )
     host: Any = SimpleNamespace(
         run_command=lambda *_command, **_options: (0, SHOWN.format(more.get("state", "active")), ""),
         run_client=lambda *_command, **_options: (0, "", ""),
@@ -120,7 +122,7 @@ def test_a_page_without_metrics_is_asked_for(monkeypatch: pytest.MonkeyPatch, po
 
 
 def test_nobody_else_answers_for_it(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    assert verify(monkeypatch, port, stranger="mallory listens there")["web_page.metric"] == (
+    assert verify(monkeypatch, port, foreign_owner="mallory listens there")["web_page.metric"] == (
         "fail",
         "mallory listens there",
     )

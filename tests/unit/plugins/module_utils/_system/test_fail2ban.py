@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail2ban import (
+    FORMER_NOTE,
     is_idle,
+    is_note_due,
     overridden,
     problems,
     stronger,
@@ -72,6 +74,17 @@ def test_all_is_refused_at_once() -> None:
 def test_fail2ban_is_idle_if_stopped_and_disabled(active: str, at_boot: str, idle: bool) -> None:
     text = f"Id=fail2ban.service\nNames=fail2ban.service\nActiveState={active}\nUnitFileState={at_boot}\n"
     assert is_idle(lambda _command, **_options: (0, text, "")) is idle
+
+
+def test_note_under_the_former_name_is_written_again(tmp_path: Path) -> None:
+    def in_use(_command: list[str], **_options: Any) -> tuple[int, str, str]:
+        return 0, "Id=fail2ban.service\nNames=fail2ban.service\nActiveState=active\nUnitFileState=enabled\n", ""
+
+    assert is_note_due(in_use, Tree(str(tmp_path))) is False
+    note = tmp_path / FORMER_NOTE.lstrip("/")
+    note.parent.mkdir(parents=True)
+    note.write_text("")
+    assert is_note_due(in_use, Tree(str(tmp_path))) is True
 
 
 @pytest.mark.parametrize(

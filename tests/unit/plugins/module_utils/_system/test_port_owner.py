@@ -45,26 +45,26 @@ def proc(tmp_path: Path) -> Callable[..., str]:
 def test_listener_of_another_user_is_named(
     proc: Callable[..., str], listeners: list[tuple[str, int, int]], problem: str
 ) -> None:
-    assert port_owner.stranger("127.0.0.1", 7500, {0, 998}, proc(*listeners)) == problem
+    assert port_owner.foreign_owner("127.0.0.1", 7500, {0, 998}, proc(*listeners)) == problem
 
 
 @pytest.mark.parametrize("address", ["", "[::1]", "a..b", "192.0.2.300", "x" * 70])
 def test_what_is_no_address_is_a_reason(proc: Callable[..., str], address: str) -> None:
-    assert "is no address of this machine" in port_owner.stranger(address, 7500, {0}, proc())
+    assert "is no address of this machine" in port_owner.foreign_owner(address, 7500, {0}, proc())
 
 
 def test_a_listener_on_an_address_of_ipv4_in_ipv6_is_found(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     row = LINE.format(address="0000000000000000FFFF00000100007F", port=7500, uid=64999)
     (tmp_path / "net/tcp6").write_text(HEAD + row)
-    assert port_owner.stranger("127.0.0.1", 7500, {0}, str(tmp_path)) == FOREIGN
+    assert port_owner.foreign_owner("127.0.0.1", 7500, {0}, str(tmp_path)) == FOREIGN
 
 
 def test_a_real_socket_is_of_its_user() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert port_owner.stranger("127.0.0.1", port, {os.getuid()}) == ""
-        assert port_owner.stranger("localhost", port, {os.getuid() + 1}).endswith("and not the service")
+        assert port_owner.foreign_owner("127.0.0.1", port, {os.getuid()}) == ""
+        assert port_owner.foreign_owner("localhost", port, {os.getuid() + 1}).endswith("and not the service")
 
 
 @pytest.mark.parametrize(("pid", "uids"), [("41\n", {0, 998, 997}), ("42\n", {0}), ("0\n", {0}), ("", {0})])

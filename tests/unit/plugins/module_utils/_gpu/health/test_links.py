@@ -25,7 +25,7 @@ def test_replay_limit_follows_generation_and_lanes(generation: Any, lanes: Any, 
     ("replays", "limit", "reported"), [(31, None, False), (32, None, True), (5, 6, False), (6, 6, True)]
 )
 def test_host_has_its_own_replay_limit(replays: int, limit: float | None, reported: bool) -> None:
-    signs = card(since_last_look={"seconds": 60, "pcie_replays": replays})
+    signs = card(since_last_check={"seconds": 60, "pcie_replays": replays})
     limits = health.Limits(pcie_replays_per_minute=limit)
     assert bool(health.judge(signs, [], {"limits": limits})["reasons"]) is reported
 

@@ -27,7 +27,7 @@ def test_healthy_host_passes_and_has_nothing_unread(machine: Machine) -> None:
     result, state = machine.check()
     assert (result["verdict"], result["reasons"], result["unread"], result["since"]) == ("PASS", [], [], None)
     (gpu,) = result["gpus"]
-    assert (gpu["uuid"], gpu["verdict"], gpu["since_last_look"]) == (UUID, "PASS", None)
+    assert (gpu["uuid"], gpu["verdict"], gpu["since_last_check"]) == (UUID, "PASS", None)
     assert (state["boot"], list(state["gpus"])) == ("boot-one", [ADDRESS])
 
 
@@ -260,7 +260,7 @@ def test_new_card_in_a_slot_has_no_history(machine: Machine) -> None:
         machine.cards = [card(uuid="GPU-old" if number < 2 else "GPU-new")]
         result, state = machine.check(NOW + number * 600, kept=kept)
         kept = json.dumps(state)
-    assert (result["verdict"], result["gpus"][0]["since_last_look"]) == ("RESET_GPU", None)
+    assert (result["verdict"], result["gpus"][0]["since_last_check"]) == ("RESET_GPU", None)
 
 
 def test_counters_are_compared_with_the_last_check_not_with_0(machine: Machine) -> None:
@@ -269,7 +269,7 @@ def test_counters_are_compared_with_the_last_check_not_with_0(machine: Machine) 
     assert first["verdict"] == "PASS"
     machine.cards = [card(counters__pcie__replays=5400)]
     result, _state = machine.check(NOW + 600, kept=json.dumps(state))
-    assert (result["since"], result["gpus"][0]["since_last_look"]["pcie_replays"]) == (NOW, 400)
+    assert (result["since"], result["gpus"][0]["since_last_check"]["pcie_replays"]) == (NOW, 400)
     assert [row["what"] for row in result["gpus"][0]["reasons"]] == ["pcie_replays"]
 
 
@@ -409,7 +409,7 @@ def test_counters_are_compared_when_the_clock_is_set(machine: Machine, step: flo
     _result, state = machine.check()
     machine.cards = [card(counters__pcie__replays=5400)]
     result, _state = machine.check(NOW + step, 4200, kept=json.dumps(state))
-    since = result["gpus"][0]["since_last_look"]
+    since = result["gpus"][0]["since_last_check"]
     assert (since["seconds"], since["pcie_replays"], result["since"]) == (600, 400, NOW)
 
 

@@ -217,6 +217,6 @@ def test_same_request_changes_nothing_the_second_time(
         assert (again.changes, again.needs) == ([], plan.needs)
         # What is declared for boots is a request that a card takes which has just been booted.
         booted = dataclasses.replace(H100, ecc=state.ecc, persistence=False)
-        brought_back = modes.plan(booted, modes.to_declare(request), "gpus[0]")
-        after = dataclasses.replace(booted, **{change.setting: change.after for change in brought_back.changes})
+        restored = modes.plan(booted, modes.to_declare(request), "gpus[0]")
+        after = dataclasses.replace(booted, **{change.setting: change.after for change in restored.changes})
         assert {name: getattr(after, name) for name in plan.wanted} == plan.wanted
