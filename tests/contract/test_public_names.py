@@ -20,7 +20,7 @@ FORMER = {
     "plugins/module_utils/_docker/gpu_toolkit.py": ["/brought.json"],
     "plugins/module_utils/_docker/model.py": ["/brought.json"],
     "plugins/module_utils/_nvidia/driver_record.py": ["brought", "brought"],
-    "plugins/module_utils/_system/fail2ban.py": ["/brought"],
+    "plugins/module_utils/_system/fail2ban.py": ["rigwright_fail2ban/brought"],
 }
 FILES = [*PYTHON, *YAML, *(CHECKOUT / "roles").rglob("*.j2"), *(CHECKOUT / "docs").glob("*.md"), CHECKOUT / "README.md"]
 

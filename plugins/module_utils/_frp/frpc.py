@@ -188,7 +188,7 @@ def gather(
         time.sleep(PAUSE)
 
 
-def look(
+def read_state(
     run: t.Callable[..., tuple[int, str, str]],
     port: int,
     foreign_owner: ForeignOwner,

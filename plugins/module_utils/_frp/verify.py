@@ -103,7 +103,7 @@ def metrics_status(place: Params, password: str) -> int:
 def client_findings(run: Run, request: Params) -> list[Finding]:
     """Return the findings on a client."""
     wanted = tunnels(request["services"], request["visitors"], request["secret_key"], request["allow_users"])
-    report = frpc.look(
+    report = frpc.read_state(
         run,
         request["admin_port"],
         port_owner.foreign_owner_of(run, frpc.UNIT),

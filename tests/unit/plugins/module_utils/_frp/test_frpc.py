@@ -90,7 +90,7 @@ def info(port: int, journal: str = "", **options: Any) -> frpc_state.Report:
 
     password = options.pop("password", "right")
     defaults = {"foreign_owner": nobody, "expected": [], "doors": {}, "timeout": 0, "silence": 0.3}
-    return frpc_state.look(run, port, **{**defaults, **options}, read_secret=lambda: password)
+    return frpc_state.read_state(run, port, **{**defaults, **options}, read_secret=lambda: password)
 
 
 def nobody(_address: str, _port: int) -> str:

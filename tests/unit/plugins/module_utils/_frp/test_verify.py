@@ -160,11 +160,11 @@ def test_port_that_any_user_can_take_is_named(first: int, port: int, status: str
 def test_client_is_asked_for_its_tunnels(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments: list[Any] = []
 
-    def look(_run: Any, *given: Any) -> frpc.Report:
+    def read_state(_run: Any, *given: Any) -> frpc.Report:
         arguments.extend(given)
         return frpc.Report("", {"ssh": ""}, {"laptop-ssh": ""})
 
-    monkeypatch.setattr(frpc, "look", look)
+    monkeypatch.setattr(frpc, "read_state", read_state)
     found = {row["id"]: (row["status"], row["evidence"]) for row in verify.client_findings(Programs(), CLIENT)}
     port, _foreign_owner, proxies, doors = arguments
     assert (port, proxies, doors) == (574, ["ssh"], {"laptop-ssh": "127.0.0.1:6022"})
