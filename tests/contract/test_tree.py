@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,19 +35,6 @@ REGISTRIES = [
     )
 ]
 DEVELOPER = ["/work" + "/(main|shared)", r"\.pyenv" + "/(versions|shims)", "/home" + "/runner", "/Users" + "/"]
-
-SECTIONS = {
-    "breaking_changes",
-    "bugfixes",
-    "deprecated_features",
-    "known_issues",
-    "major_changes",
-    "minor_changes",
-    "release_summary",
-    "removed_features",
-    "security_fixes",
-    "trivial",
-}
 
 
 def tree() -> list[Path]:
@@ -84,14 +73,24 @@ def test_address_would_be_found(address):
     assert any(places(pattern, f"one\nindex-url = {address}\n") == ["line 2"] for pattern in REGISTRIES)
 
 
-def test_changelog_fragments_are_such():
-    fragments = [*CHECKOUT.glob("changelogs/fragments/*.yml"), *CHECKOUT.glob("changelogs/fragments/*.yaml")]
-    assert fragments or (CHECKOUT / "changelogs/changelog.yaml").exists()
-    for fragment in fragments:
-        entries = yaml.safe_load(fragment.read_text())
-        assert entries.keys() <= SECTIONS, fragment.name
-        for section, lines in entries.items():
-            assert isinstance(lines, str if section == "release_summary" else list), fragment.name
+def antsibull_changelog(command: str, place: Path) -> None:
+    subprocess.run([sys.executable, "-m", "antsibull_changelog", command], cwd=place, check=True)
+
+
+def test_fragments_of_the_changelog_are_such():
+    antsibull_changelog("lint", CHECKOUT)
+
+
+def test_changelog_is_what_the_tool_makes_of_its_releases(tmp_path):
+    shutil.copytree(CHECKOUT / "changelogs", tmp_path / "changelogs")
+    shutil.copy(CHECKOUT / "galaxy.yml", tmp_path)
+    antsibull_changelog("generate", tmp_path)
+    assert (CHECKOUT / "CHANGELOG.md").read_text() == (tmp_path / "CHANGELOG.md").read_text()
+
+
+def test_changelog_has_no_release_after_the_version_that_comes():
+    releases = yaml.safe_load((CHECKOUT / "changelogs/changelog.yaml").read_text())["releases"]
+    assert max(map(parsed, releases)) <= parsed(coming_version())
 
 
 def test_every_page_is_linked_from_their_index():
@@ -142,14 +141,18 @@ def test_changelog_fragments_announce_no_internal_module():
     assert announced & internal == set()
 
 
+def coming_version() -> str:
+    version: str = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["version"]
+    return version.partition("-")[0]
+
+
 def test_nothing_was_added_after_the_version_that_comes():
-    coming = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["version"].partition("-")[0]
     added = {
         found
         for path in [*CHECKOUT.glob("plugins/**/*.py"), *CHECKOUT.glob("roles/**/*.yml")]
         for found in re.findall(r"version_added: ?\"?([0-9.]+)", path.read_text())
     }
-    assert {version for version in added if parsed(version) > parsed(coming)} == set()
+    assert {version for version in added if parsed(version) > parsed(coming_version())} == set()
 
 
 def parsed(version: str) -> tuple[int, ...]:
