@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "collections"))
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import sampler  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Child  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Sample  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of other users")]
@@ -88,7 +89,9 @@ def sample(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
         (tmp_path / folder[1:]).mkdir(parents=True)
     tree = Tree(str(tmp_path))
     child = Child([sys.executable, "-c", PROBE])
-    unit = sampler.Sampler(sampler.Settings("here"), tree, lambda: child.ask(10), lambda _uid, _text: 0, print)
+    unit = sampler.Sampler(
+        sampler.Settings("here"), tree, lambda: cast(Sample, child.ask(10)), lambda _uid, _text: 0, print
+    )
 
     def take() -> list[dict[str, Any]]:
         unit.sample(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))

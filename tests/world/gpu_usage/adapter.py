@@ -184,7 +184,8 @@ def hours(
             sampler.sample(host.now, host.clock)
         sampler.save(host.clock)
         rows, totals, _problems = who.summed(host.tree, days.days(host.tree))
-        text = who.now_text(gpu_snapshot.parse(host.tree.text(gpu_snapshot.PATH)), host.now)
+        snapshot: Any = gpu_snapshot.parse(host.tree.text(gpu_snapshot.PATH))
+        text = who.now_text(snapshot, host.now)
     found = {
         "told": dict(messages),
         "held": {f"{row['user']} {row['kind']}": round(row["gpu_hours"], 1) for row in rows},

@@ -41,7 +41,7 @@ class Child:
         """Return the pid of the running child."""
         return self._process.pid if self._process else None
 
-    def ask(self, timeout_s: float) -> dict[str, t.Any]:
+    def ask(self, timeout_s: float) -> dict[str, object]:
         """Return the answer of the child, which is started if there is none.
 
         :raises Unanswered: it does not answer in time, ends, or answers with something else.

@@ -28,9 +28,15 @@ INTERVAL_S = 15
 _NAME = 64
 
 
-def names_of(
-    containers: t.Iterable[t.Mapping[str, t.Any]], uids: t.Mapping[str, str] | None = None
-) -> dict[str, dict[str, str]]:
+class Container(t.TypedDict):
+    """A row of docker's list of containers."""
+
+    Id: str
+    Names: list[str] | None
+    Labels: dict[str, str] | None
+
+
+def names_of(containers: t.Iterable[Container], uids: t.Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
     """Return name, user and uid of each container, by its id.
 
     :param uids: the uids of containers that are known already.

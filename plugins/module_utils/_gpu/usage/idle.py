@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import sample
+
 # A process by its GPU, its pid and its start: the kernel gives the pid of an ended process to another.
 Process = tuple[str, int, float]
 # For a user in a day.
@@ -85,7 +87,7 @@ class Quota:
         return -1
 
 
-def message(host: str, gpu: int, row: t.Mapping[str, t.Any], others: int = 0) -> str:
+def message(host: str, gpu: int, row: sample.Process, others: int = 0) -> str:
     """Return the message for the owner of an idle process.
 
     :param others: the number of other processes of the user that are idle now.
@@ -100,7 +102,7 @@ def message(host: str, gpu: int, row: t.Mapping[str, t.Any], others: int = 0) ->
     return f"{process} holds {memory}, and ran no kernel for {duration(row['idle_s'])}. End it if it is done.{more}"
 
 
-def is_ignored(row: t.Mapping[str, t.Any], ignored: t.Collection[str]) -> bool:
+def is_ignored(row: sample.Process, ignored: t.Collection[str]) -> bool:
     """Check for a process that waits for work by design: by its user, its program, its unit, container or job."""
     names = {row["user"], row["command"], row["name"], row["name"].partition(".service")[0]}
     return bool(names & {*ignored, *(name[:_COMMAND] for name in ignored)} - {""})

@@ -9,6 +9,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sums import Use
+
 # In the directory of node_exporter's textfile collector, a link to the sampler's own file.
 TEXTFILE = "rigwright_gpu_usage.prom"
 PREFIX = "rigwright_gpu_usage"
@@ -54,9 +57,7 @@ class Metrics:
         self.active[label] = now
         return label
 
-    def add(
-        self, gpus: t.Sequence[t.Mapping[str, t.Any]], uses: t.Mapping[str, t.Mapping[t.Any, t.Any]], now: float
-    ) -> None:
+    def add(self, gpus: t.Sequence[Gpu], uses: t.Mapping[str, t.Mapping[tuple[str, str], Use]], now: float) -> None:
         """Add a sample: the processes of each GPU, and the uses of its interval by user and kind.
 
         :param now: seconds of a clock that is never set.

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import venv
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import request as options
 
 ROLE = "gpu_usage"
@@ -17,7 +18,16 @@ DOCKER_GROUP = "docker"
 # What only the plan and the tasks of the role need.
 NOT_OF_SAMPLER = {"state", "containers", "textfile_directory", "index_url", "python", "account", "planned"}
 
-Request = t.Mapping[str, t.Any]
+
+class Plan(t.TypedDict):
+    """What the role installs or removes, and whether docker is asked for containers."""
+
+    requirements: list[Problem]
+    install: list[str]
+    remove: list[str]
+    containers: bool
+    settings: dict[str, object]
+    findings: list[Finding]
 
 
 def environment_due(environment: str, requirements: str, present: bool) -> bool:
@@ -25,12 +35,12 @@ def environment_due(environment: str, requirements: str, present: bool) -> bool:
     return venv.is_due(environment, requirements, ROLE, present)
 
 
-def settings(request: Request) -> Request:
+def settings(request: options.Request) -> dict[str, object]:
     """Return the options that the sampler reads, see :func:`_gpu.usage.program.settings_of`."""
     return {name: value for name, value in request.items() if name not in NOT_OF_SAMPLER}
 
 
-def plan(request: Request, environment: str) -> dict[str, t.Any]:
+def plan(request: options.Request, environment: str) -> Plan:
     """Return the problems, what is to be installed or removed, and whether docker is asked for containers."""
     present = request["state"] == "present"
     due = environment_due(environment, request["python"] if present else "", present)

@@ -23,7 +23,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.process
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, scaled
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_memory
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.proc import Process, Processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import proc
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.proc import Processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Gpu, Process, Sample
 
 _MPS, _COMPUTE, _GRAPHICS = (f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("MPSCompute", "Compute", "Graphics"))
 # The kernel keeps 15 characters of a name.
@@ -38,7 +40,22 @@ _FIRST_S = 15
 # docs/gpu_usage.md).
 _LEAST_S = 5
 
-Facts = dict[str, t.Any]
+
+class _Memory(t.NamedTuple):
+    """The memory of a GPU that a process holds."""
+
+    pid: int
+    memory_mib: int
+    is_client: bool
+    has_graphics: bool
+
+
+class _Reading(t.NamedTuple):
+    """A GPU before its processes have names, and the percent of the SMs of each pid that has samples."""
+
+    gpu: Gpu
+    shares: t.Mapping[int, int | None] | None
+    held: t.Sequence[_Memory]
 
 
 class Probe:
@@ -49,34 +66,36 @@ class Probe:
         self.nvml = nvml
         self._read_until: dict[str, int] = {}
 
-    def sample(self, uptime: float, now: float) -> Facts:
+    def sample(self, uptime: float, now: float) -> Sample:
         """Return driver, problem and GPUs.
 
         :param uptime: seconds since the boot.
         :param now: the time of the clock.
         """
-        result: Facts = {"driver": "", "problem": "", "gpus": []}
+        result: Sample = {"driver": "", "problem": "", "gpus": []}
+        readings: list[_Reading] = []
         try:
             with self.nvml() as nvml:
                 result["driver"] = nvml.driver_version()
                 for card in nvml.cards():
                     reader = Reader(nvml, card)
-                    gpu = self._gpu(reader, now) if not card.problem else None
+                    reading = self._gpu(reader, now) if not card.problem else None
                     problem = reader.problem
                     if problem:
                         result["problem"] = f"GPU {card.index} does not answer: {problem.name}: {problem.next_step}"
-                    elif gpu:
-                        result["gpus"].append(gpu)
+                    elif reading:
+                        readings.append(reading)
         except NvmlError as error:
             result["problem"] = f"NVML: {error.name}: {error.next_step}"
-        self._add_owners(result["gpus"], uptime, now)
+        self._add_owners(readings, uptime, now)
+        result["gpus"] = [reading.gpu for reading in readings]
         return result
 
-    def _gpu(self, reader: Reader, now: float) -> Facts:
+    def _gpu(self, reader: Reader, now: float) -> _Reading:
         card = reader.card
         memory = read_memory(reader, card.handle)
         rates = reader.ask("nvmlDeviceGetUtilizationRates")
-        return {
+        gpu: Gpu = {
             "index": card.index,
             "uuid": card.uuid,
             "name": card.name,
@@ -87,9 +106,9 @@ class Probe:
             "power_w": scaled(reader.ask("nvmlDeviceGetPowerUsage"), 1000),
             "power_limit_w": scaled(reader.ask("nvmlDeviceGetEnforcedPowerLimit"), 1000),
             "energy_j": scaled(reader.ask("nvmlDeviceGetTotalEnergyConsumption"), 1000),
-            "shares": self._shares(reader, now),
-            "processes": _processes(reader),
+            "processes": [],
         }
+        return _Reading(gpu, self._shares(reader, now), _processes(reader))
 
     def _shares(self, reader: Reader, now: float) -> dict[int, int | None] | None:
         """Return the percent of the SMs of each process that has samples; None where the GPU does not report them, as with MIG.
@@ -110,56 +129,63 @@ class Probe:
         # A kernel that took less than a percent was a kernel. What a number beyond all percent means is unknown; some drivers have them.
         return {pid: None if max(values) > 100 else -(-sum(values) // len(values)) for pid, values in found.items()}
 
-    def _add_owners(self, gpus: t.Sequence[Facts], uptime: float, now: float) -> None:
+    def _add_owners(self, readings: t.Sequence[_Reading], uptime: float, now: float) -> None:
         memory: dict[int, int] = {}
-        for gpu in gpus:
-            for row in gpu["processes"]:
-                memory[row["pid"]] = memory.get(row["pid"], 0) + row["memory_mib"]
+        for row in (row for reading in readings for row in reading.held):
+            memory[row.pid] = memory.get(row.pid, 0) + row.memory_mib
         found = self.processes.read(list(memory), uptime, memory)
-        for gpu in gpus:
-            rows = [{**row, **_described(found[row["pid"]], uptime, now)} for row in gpu["processes"]]
-            gpu["processes"] = _with_shares(rows, gpu.pop("shares"), uptime)
+        for reading in readings:
+            reading.gpu["processes"] = _with_owners(reading, found, uptime, now)
 
 
-def _with_shares(rows: t.Sequence[Facts], shares: t.Mapping[int, int | None] | None, uptime: float) -> list[Facts]:
-    """Add the share of each process; None where nobody knows it.
+def _with_owners(reading: _Reading, found: t.Mapping[int, proc.Process], uptime: float, now: float) -> list[Process]:
+    """Return the processes with owner and share; None for a share that nobody knows.
 
     The samples of MPS's clients are those of their server: the share of one is unknown while the server works.
     """
+    shares = reading.shares
 
-    def own(row: Facts) -> int | None:
-        if shares is None or row["pid"] in shares:
-            return None if shares is None else shares[row["pid"]]
+    def own(pid: int) -> int | None:
+        if shares is None or pid in shares:
+            return None if shares is None else shares[pid]
+        start = found[pid].start
         # The driver has not looked at it for long enough.
-        return None if row["start"] is not None and row["start"] > uptime - _LEAST_S else 0
+        return None if start is not None and start > uptime - _LEAST_S else 0
 
-    servers = [own(row) for row in rows if row["command"] == _SERVER]
+    servers = [own(row.pid) for row in reading.held if found[row.pid].command == _SERVER]
     idle_servers = bool(servers) and not any(share != 0 for share in servers)
     return [
-        {
-            **{key: value for key, value in row.items() if key != "client"},
-            "share_percent": None if row["client"] and not own(row) and not idle_servers else own(row),
-        }
-        for row in rows
+        _described(
+            row,
+            found[row.pid],
+            None if row.is_client and not own(row.pid) and not idle_servers else own(row.pid),
+            uptime,
+            now,
+        )
+        for row in reading.held
     ]
 
 
-def _described(process: Process, uptime: float, now: float) -> Facts:
+def _described(row: _Memory, process: proc.Process, share: int | None, uptime: float, now: float) -> Process:
+    owner = process.owner
     return {
-        "user": process.owner.user,
-        "kind": process.owner.kind,
-        "name": process.owner.name,
-        "uid": process.uid if process.owner.uid is None else process.owner.uid,
-        # Messages are for the owner: root in a container with a label is not.
-        "owner_uid": process.owner.uid,
+        "pid": row.pid,
+        "memory_mib": row.memory_mib,
+        "graphics": row.has_graphics,
+        "user": owner.user,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": process.uid if owner.uid is None else owner.uid,
+        "owner_uid": owner.uid,
         "command": process.command,
         "ended": process.ended,
         "start": process.start,
         "started": now if process.start is None else round(now - (uptime - process.start), 2),
+        "share_percent": share,
     }
 
 
-def _processes(reader: Reader) -> list[Facts]:
+def _processes(reader: Reader) -> list[_Memory]:
     """Read the memory of each process. A client of MPS is in two lists, a process with MIG in one of them several times."""
     version = "v2" if reader.nvml and has_wrong_processes(reader.nvml.driver_version()) else "v3"
     found: dict[int, int] = {}
@@ -171,14 +197,7 @@ def _processes(reader: Reader) -> list[Facts]:
         for pid, number in used.items():
             found[pid] = max(found.get(pid, 0), number)
     return [
-        {
-            "pid": pid,
-            "memory_mib": used // _MIB,
-            "client": pid in listed[_MPS],
-            # A desktop, a viewer, or a program that computes and draws: it waits for its user.
-            "graphics": pid in listed[_GRAPHICS],
-        }
-        for pid, used in sorted(found.items())
+        _Memory(pid, used // _MIB, pid in listed[_MPS], pid in listed[_GRAPHICS]) for pid, used in sorted(found.items())
     ]
 
 

@@ -23,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, request, terminals
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Child
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Sample
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sampler import (
     METRICS,
     Sampler,
@@ -140,7 +141,7 @@ def sample() -> int:
     sampler = Sampler(
         settings,
         tree,
-        lambda: child.ask(timeout),
+        lambda: t.cast("Sample", child.ask(timeout)),
         lambda uid, text: terminals.send(text, uid, group),
         report,
         lambda title, text: send(title, text, settings.notify_socket) if settings.notify_socket else "",

@@ -46,18 +46,37 @@ def seconds(text: str) -> int:
     return round(float(match[1]) * _SECONDS[match[2]])
 
 
-def problems(request: t.Mapping[str, t.Any]) -> list[Problem]:
+class Request(t.TypedDict):
+    """The options of the role, and what it needs besides."""
+
+    state: str
+    interval_s: int
+    keep_days: int
+    idle_memory: str
+    idle_after: str
+    textfile_directory: str
+    containers: bool
+    python: str
+    account: str
+    planned: t.Mapping[str, object]
+
+
+def problems(request: Request) -> list[Problem]:
     """Return what is wrong with a request, for the action ``plan``."""
     found = []
-    for name, (least, most), unit in (("interval_s", INTERVALS, "seconds"), ("keep_days", KEPT, "days")):
-        if not least <= request[name] <= most:
-            found.append(problem(f"gpu_usage_{name}", f"is {request[name]}", f"set it to {least} to {most} {unit}"))
-    for name, read, remedy in (
-        ("idle_memory", memory_mib, "set it to a size with its unit, such as 1GiB"),
-        ("idle_after", _idle_seconds, f"set it to a time with its unit, such as 2h, at least a minute, or to `{OFF}`"),
+    for name, value, (least, most), unit in (
+        ("interval_s", request["interval_s"], INTERVALS, "seconds"),
+        ("keep_days", request["keep_days"], KEPT, "days"),
+    ):
+        if not least <= value <= most:
+            found.append(problem(f"gpu_usage_{name}", f"is {value}", f"set it to {least} to {most} {unit}"))
+    idle_remedy = f"set it to a time with its unit, such as 2h, at least a minute, or to `{OFF}`"
+    for name, text, read, remedy in (
+        ("idle_memory", request["idle_memory"], memory_mib, "set it to a size with its unit, such as 1GiB"),
+        ("idle_after", request["idle_after"], _idle_seconds, idle_remedy),
     ):
         try:
-            read(request[name])
+            read(text)
         except ValueError as error:
             found.append(problem(f"gpu_usage_{name}", f"is not valid: {error}", remedy))
     if not re.fullmatch(r"(/[^/\s%]+)*", request["textfile_directory"]):

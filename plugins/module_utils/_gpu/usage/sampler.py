@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import typing as t
 
@@ -15,6 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, idle, sums
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.child import Unanswered
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE, Metrics
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Gpu, Process, Sample
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 METRICS = f"{gpu_snapshot.HOME}/{TEXTFILE}"
@@ -22,8 +24,6 @@ METRICS = f"{gpu_snapshot.HOME}/{TEXTFILE}"
 SAVE_S = 60
 # Starts of a process differ by a tick when they are computed from two clocks.
 _SAME_START_S = 1.0
-
-Facts = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Sampler:
 
     settings: Settings
     tree: Tree
-    ask: t.Callable[[], Facts]
+    ask: t.Callable[[], Sample]
     send: t.Callable[[int, str], int]
     report: t.Callable[[str], object]
     notify: t.Callable[[str, str], str] = lambda _title, _text: ""
     windows: idle.Idle = dataclasses.field(default_factory=idle.Idle)
     quota: idle.Quota = dataclasses.field(default_factory=idle.Quota)
     metrics: Metrics = dataclasses.field(default_factory=Metrics)
-    gpus: list[Facts] = dataclasses.field(default_factory=list)
+    gpus: list[Gpu] = dataclasses.field(default_factory=list)
     driver: str = ""
     problem: str = ""
     failing_since: str = ""
@@ -66,7 +66,8 @@ class Sampler:
     _saved: float | None = None
     _energy: dict[str, float] = dataclasses.field(default_factory=dict)
     _days: dict[str, sums.Day] = dataclasses.field(default_factory=dict)
-    _earlier: dict[tuple[str, int], Facts] = dataclasses.field(default_factory=dict)
+    # Start and idle time of the processes of the last snapshot.
+    _earlier: dict[tuple[str, int], tuple[float, float]] = dataclasses.field(default_factory=dict)
 
     def sample(self, now: float, clock: float) -> None:
         """Take a sample.
@@ -90,7 +91,7 @@ class Sampler:
         if self._saved is None or clock - self._saved >= SAVE_S:
             self.save(clock)
 
-    def _note(self, answer: Facts, now: float) -> None:
+    def _note(self, answer: Sample, now: float) -> None:
         self.driver = answer["driver"] or self.driver
         if answer["problem"] and not self.problem:
             self.failing_since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
@@ -98,7 +99,7 @@ class Sampler:
             self.report(answer["problem"] or "NVML answers again")
         self.problem = answer["problem"]
 
-    def _count(self, gpus: list[Facts], elapsed: float | None, now: float, clock: float) -> None:
+    def _count(self, gpus: list[Gpu], elapsed: float | None, now: float, clock: float) -> None:
         seconds = sums.counted_s(elapsed, self.settings.interval_s)
         shares, rows = {}, []
         for gpu in gpus:
@@ -119,7 +120,7 @@ class Sampler:
         for day, part in sums.parts_of(now, seconds).items():
             sums.add(self._day(day), gpus, seconds, part)
 
-    def _joules(self, gpu: Facts, seconds: float) -> float:
+    def _joules(self, gpu: Gpu, seconds: float) -> float:
         """Return the energy of the interval: by the counter of the card, or by its present power where it has none."""
         before, counter = self._energy.get(gpu["uuid"]), gpu["energy_j"]
         if counter is None:
@@ -158,7 +159,7 @@ class Sampler:
             if row["graphics"] or idle.is_ignored(row, self.settings.idle_ignore)
         }
         memory = {process: row["memory_mib"] for process, (_gpu, row) in rows.items() if process[1:] not in spared}
-        due: dict[tuple[str, int | None, bool], list[tuple[Facts, Facts]]] = {}
+        due: dict[tuple[str, int | None, bool], list[tuple[Gpu, Process]]] = {}
         for process in self.windows.due(memory, self.settings.idle_memory_mib, self.settings.idle_after_s):
             gpu, row = rows[process]
             due.setdefault((row["user"], row["owner_uid"], row["ended"]), []).append((gpu, row))
@@ -199,16 +200,19 @@ class Sampler:
             return
         if gpu_snapshot.is_stale(last, now) or last["time"] > now:
             return
-        self._earlier = {(gpu["uuid"], row["pid"]): row for gpu in last["gpus"] for row in gpu["processes"]}
+        self._earlier = {
+            (gpu["uuid"], row["pid"]): (row["started"], float(row["idle_s"]))
+            for gpu in last["gpus"]
+            for row in gpu["processes"]
+        }
 
-    def _take_earlier(self, process: idle.Process, row: Facts) -> None:
-        earlier = self._earlier.get(process[:2])
-        same = earlier and abs(earlier["started"] - row["started"]) < _SAME_START_S
-        if earlier and same and row["share_percent"] == 0:
-            self.windows.seconds[process] = float(earlier["idle_s"])
-            if earlier["idle_s"] >= self.settings.idle_after_s:
+    def _take_earlier(self, process: idle.Process, row: Process) -> None:
+        started, idle_s = self._earlier.get(process[:2], (math.inf, 0.0))
+        if abs(started - row["started"]) < _SAME_START_S and row["share_percent"] == 0:
+            self.windows.seconds[process] = idle_s
+            if idle_s >= self.settings.idle_after_s:
                 self.windows.reported.add(process[1:])
 
 
-def _process(gpu: Facts, row: Facts) -> idle.Process:
+def _process(gpu: Gpu, row: Process) -> idle.Process:
     return (gpu["uuid"], row["pid"], row["start"] if row["start"] is not None else -1.0)

@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Gpu, Process
 
 FORMAT = 1
 # 500 users on 16 GPUs.
@@ -28,7 +29,6 @@ GAP = 3
 _FIRST_TIME = 1577836800
 
 Key = tuple[str, str, str]
-_GPU_SUMS = ("observed_s", "joules", "unknown_joules")
 
 
 @dataclasses.dataclass
@@ -51,15 +51,25 @@ class Use:
 
 
 @dataclasses.dataclass
-class Day:
-    """The sums of a day. ``gpus`` has the time and energy of each GPU by its UUID, in use or not.
+class Total:
+    """Time and energy of a GPU, in use or not.
 
     ``unknown_joules``: the energy of the time in which the GPU did not report who computed.
     """
 
+    name: str
+    observed_s: float = 0.0
+    joules: float = 0.0
+    unknown_joules: float = 0.0
+
+
+@dataclasses.dataclass
+class Day:
+    """The sums of a day. ``gpus`` has each GPU by its UUID."""
+
     day: str
     observed_s: float = 0.0
-    gpus: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
+    gpus: dict[str, Total] = dataclasses.field(default_factory=dict)
     rows: dict[Key, Use] = dataclasses.field(default_factory=dict)
 
 
@@ -86,7 +96,7 @@ def parts_of(end: float, seconds: float) -> dict[str, float]:
     return {day: share for day, share in shares.items() if share > 0}
 
 
-def use_of(processes: t.Sequence[t.Mapping[str, t.Any]], seconds: float, joules: float) -> dict[tuple[str, str], Use]:
+def use_of(processes: t.Sequence[Process], seconds: float, joules: float) -> dict[tuple[str, str], Use]:
     """Return the use of one GPU in an interval by user and kind.
 
     A user holds a GPU once, however many processes they have. Energy follows the share of the SMs; what nobody computed for is nobody's.
@@ -113,19 +123,16 @@ def use_of(processes: t.Sequence[t.Mapping[str, t.Any]], seconds: float, joules:
     return found
 
 
-def add(day: Day, gpus: t.Sequence[t.Mapping[str, t.Any]], seconds: float, part: float) -> None:
-    """Add a part of an interval to a day.
-
-    :param gpus: each with ``uuid``, ``name``, ``joules`` and ``processes``.
-    """
+def add(day: Day, gpus: t.Sequence[Gpu], seconds: float, part: float) -> None:
+    """Add a part of an interval to a day."""
     day.observed_s += seconds * part
     for gpu in gpus:
-        total = day.gpus.setdefault(gpu["uuid"], {"name": gpu["name"], **dict.fromkeys(_GPU_SUMS, 0.0)})
-        total["observed_s"] += seconds * part
-        total["joules"] += gpu["joules"] * part
+        total = day.gpus.setdefault(gpu["uuid"], Total(gpu["name"]))
+        total.observed_s += seconds * part
+        total.joules += gpu["joules"] * part
         uses = use_of(gpu["processes"], seconds, gpu["joules"])
         if any(row["share_percent"] is None for row in gpu["processes"]):
-            total["unknown_joules"] += (gpu["joules"] - sum(use.joules for use in uses.values())) * part
+            total.unknown_joules += (gpu["joules"] - sum(use.joules for use in uses.values())) * part
         for (user, kind), use in uses.items():
             day.rows.setdefault((user, kind, gpu["uuid"]), Use()).add(use, part)
 
@@ -133,14 +140,15 @@ def add(day: Day, gpus: t.Sequence[t.Mapping[str, t.Any]], seconds: float, part:
 def as_text(day: Day) -> str:
     """Return the file of a day."""
     rows = [
-        {"user": user, "kind": kind, "gpu": gpu, **{name: round(value, 3) for name, value in vars(use).items()}}
-        for (user, kind, gpu), use in sorted(day.rows.items())
+        {"user": user, "kind": kind, "gpu": gpu, **_rounded(use)} for (user, kind, gpu), use in sorted(day.rows.items())
     ]
-    gpus = {
-        uuid: {"name": gpu["name"], **{key: round(gpu[key], 3) for key in _GPU_SUMS}} for uuid, gpu in day.gpus.items()
-    }
+    gpus = {uuid: _rounded(gpu) for uuid, gpu in day.gpus.items()}
     content = {"format": FORMAT, "day": day.day, "observed_s": round(day.observed_s, 3), "gpus": gpus, "rows": rows}
     return json.dumps(content, sort_keys=True) + "\n"
+
+
+def _rounded(row: Use | Total) -> dict[str, float | str]:
+    return {name: value if isinstance(value, str) else round(value, 3) for name, value in vars(row).items()}
 
 
 def from_text(text: str, name: str) -> Day:
@@ -156,10 +164,8 @@ def from_text(text: str, name: str) -> Day:
             raise ValueError(f"it is of the day {ascii(content['day'])[:20]}")
         day = Day(name, _sum(content, "observed_s"))
         for uuid, gpu in content["gpus"].items():
-            day.gpus[_text(uuid)] = {
-                "name": _text(gpu["name"]),
-                **{key: _sum(gpu, key) for key in _GPU_SUMS},
-            }
+            sums = (_sum(gpu, field.name) for field in dataclasses.fields(Total)[1:])
+            day.gpus[_text(uuid)] = Total(_text(gpu["name"]), *sums)
         for row in content["rows"]:
             use = Use(*(_sum(row, field.name) for field in dataclasses.fields(Use)))
             day.rows.setdefault((_text(row["user"]), _text(row["kind"]), _text(row["gpu"])), Use()).add(use)
@@ -168,7 +174,7 @@ def from_text(text: str, name: str) -> Day:
     return day
 
 
-def _sum(row: t.Mapping[str, t.Any], key: str) -> float:
+def _sum(row: t.Mapping[str, object], key: str) -> float:
     # Files of before November 2026 have no sums of what is unknown.
     found = json_text.number(row.get(key, 0.0) if key.startswith("unknown_") else row[key], 0)
     if found is None:

@@ -14,8 +14,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import sandboxing
 
-Params = t.Mapping[str, t.Any]
 Outcome = tuple[int, str, str]
+
+
+class Shown(t.TypedDict):
+    """What `gpu-who --json` prints."""
+
+    stale: bool
+    problem: str
+    gpus: t.Sequence[object]
+
 
 SERVICE, CONTAINERS = "rigwright-gpu-usage.service", "rigwright-gpu-containers.service"
 WHO = "/usr/local/bin/gpu-who"
@@ -25,16 +33,15 @@ ATTEMPTS, PAUSE_S = 10, 2
 JOURNAL = f"read `journalctl --unit {SERVICE}`"
 
 
-def read_snapshot(run: t.Callable[..., Outcome]) -> tuple[dict[str, t.Any], str]:
+def read_snapshot(run: t.Callable[..., Outcome]) -> tuple[Shown | None, str]:
     """Read what gpu-who prints for nobody, and an error; one of them is empty."""
     status, text, error = run([*AS_NOBODY, WHO, "--json"])
     if status != 0:
-        return {}, (error.strip().splitlines() or [f"{WHO} ends with status {status}"])[-1]
-    found: dict[str, t.Any] = json.loads(text)
-    return found, ""
+        return None, (error.strip().splitlines() or [f"{WHO} ends with status {status}"])[-1]
+    return json.loads(text), ""
 
 
-def read_fresh_snapshot(run: t.Callable[..., Outcome], wait: t.Callable[[float], None]) -> tuple[dict[str, t.Any], str]:
+def read_fresh_snapshot(run: t.Callable[..., Outcome], wait: t.Callable[[float], None]) -> tuple[Shown | None, str]:
     """Read the snapshot until it is fresh, or for a while."""
     for _attempt in range(ATTEMPTS - 1):
         found, error = read_snapshot(run)
@@ -56,18 +63,16 @@ def running(run: t.Callable[..., Outcome], unit: str, identifier: str) -> Findin
     )
 
 
-def snapshot_findings(found: Params, error: str) -> list[Finding]:
+def snapshot_findings(found: Shown | None, error: str) -> list[Finding]:
     """Return the findings on the age of the snapshot, and on NVML."""
-    fresh = bool(found) and not found["stale"]
-    evidence = f"every user can read it; it has {len(found['gpus'])} GPUs" if fresh else error or "it is stale"
-    rows = [finding("gpu_usage.fresh", "pass" if fresh else "fail", f"the snapshot: {evidence}", JOURNAL)]
-    problem = found.get("problem", "")
-    if fresh:
+    if not found or found["stale"]:
+        return [finding("gpu_usage.fresh", "fail", f"the snapshot: {error or 'it is stale'}", JOURNAL)]
+    evidence, problem = f"every user can read it; it has {len(found['gpus'])} GPUs", found["problem"]
+    return [
+        finding("gpu_usage.fresh", "pass", f"the snapshot: {evidence}"),
         # The roles for the driver and for health say how bad it is.
-        rows.append(
-            finding("gpu_usage.nvml", "warn" if problem else "pass", problem or "NVML answers the sampler", JOURNAL)
-        )
-    return rows
+        finding("gpu_usage.nvml", "warn" if problem else "pass", problem or "NVML answers the sampler", JOURNAL),
+    ]
 
 
 def metrics_finding(run: t.Callable[..., Outcome], folder: str) -> Finding:
@@ -85,7 +90,7 @@ def metrics_finding(run: t.Callable[..., Outcome], folder: str) -> Finding:
 
 
 def findings(
-    run: t.Callable[..., Outcome], request: Params, containers: bool, wait: t.Callable[[float], None] = time.sleep
+    run: t.Callable[..., Outcome], folder: str, containers: bool, wait: t.Callable[[float], None] = time.sleep
 ) -> list[Finding]:
     """Return the findings on the units, the snapshot and the metrics."""
     units = [SERVICE, *([CONTAINERS] if containers else [])]
@@ -95,5 +100,5 @@ def findings(
         running(run, SERVICE, "gpu_usage.sampler"),
         *([running(run, CONTAINERS, "gpu_usage.containers")] if containers else []),
         *snapshot_findings(found, error),
-        *([metrics_finding(run, request["textfile_directory"])] if request["textfile_directory"] else []),
+        *([metrics_finding(run, folder)] if folder else []),
     ]

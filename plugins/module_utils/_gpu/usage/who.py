@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import days, idle, sums
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Snapshot
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 NOW = "now"
@@ -28,9 +29,30 @@ _KWH = 3.6e6
 _HOUR = 3600.0
 UNKNOWN = "(unknown)"
 
-Facts = dict[str, t.Any]
 NOW_FIELDS = ("gpu", "user", "kind", "name", "command", "pid", "memory_mib", "share_percent", "idle_s", "started")
 SUM_FIELDS = ("user", "kind", "gpu_hours", "busy_gpu_hours", "gib_hours", "kwh", "unknown_gpu_hours")
+
+
+class Row(t.TypedDict):
+    """The sums of a user and kind in a period."""
+
+    user: str
+    kind: str
+    gpu_hours: float
+    busy_gpu_hours: float
+    gib_hours: float
+    kwh: float
+    unknown_gpu_hours: float
+
+
+class Totals(t.TypedDict):
+    """The sums of all GPUs in a period."""
+
+    days: int
+    observed_gpu_hours: float
+    kwh: float
+    idle_kwh: float
+    unknown_kwh: float
 
 
 def arguments_of(arguments: t.Sequence[str]) -> argparse.Namespace:
@@ -63,37 +85,40 @@ def days_of(period: str, last: str) -> list[str]:
     return [sums.day_of(noon - sums.DAY_S * back) for back in reversed(range(PERIODS[period]))]
 
 
-def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Facts], Facts, list[str]]:
+def summed(tree: Tree, names: t.Sequence[str]) -> tuple[list[Row], Totals, list[str]]:
     """Return a row for each user and kind, the totals of all GPUs, and messages about days that cannot be read."""
     rows: dict[tuple[str, str], sums.Use] = {}
-    total = {"observed_s": 0.0, "joules": 0.0, "unknown_joules": 0.0, "days": 0}
-    problems = []
+    number, total, problems = 0, sums.Total(""), []
     for name in names:
         try:
             day = days.read_day(tree, name)
         except (ValueError, OSError) as error:
             problems.append(f"{days.path_of(name)} {error}: its day is left out")
             continue
-        total["days"] += bool(day.rows or day.gpus)
-        for key in ("observed_s", "joules", "unknown_joules"):
-            total[key] += sum(gpu[key] for gpu in day.gpus.values())
+        number += bool(day.rows or day.gpus)
+        for gpu in day.gpus.values():
+            total.observed_s += gpu.observed_s
+            total.joules += gpu.joules
+            total.unknown_joules += gpu.unknown_joules
         for (user, kind, _gpu), use in day.rows.items():
             rows.setdefault((user, kind), sums.Use()).add(use)
-    found = [{"user": user, "kind": kind, **_hours(use)} for (user, kind), use in rows.items()]
+    found = [_row(user, kind, use) for (user, kind), use in rows.items()]
     found.sort(key=lambda row: (-row["gpu_hours"], row["user"], row["kind"]))
-    explained = sum(use.joules for use in rows.values()) + total["unknown_joules"]
-    totals = {
-        "days": total["days"],
-        "observed_gpu_hours": round(total["observed_s"] / _HOUR, 4),
-        "kwh": round(total["joules"] / _KWH, 4),
-        "idle_kwh": round(max(0.0, total["joules"] - explained) / _KWH, 4),
-        "unknown_kwh": round(total["unknown_joules"] / _KWH, 4),
+    explained = sum(use.joules for use in rows.values()) + total.unknown_joules
+    totals: Totals = {
+        "days": number,
+        "observed_gpu_hours": round(total.observed_s / _HOUR, 4),
+        "kwh": round(total.joules / _KWH, 4),
+        "idle_kwh": round(max(0.0, total.joules - explained) / _KWH, 4),
+        "unknown_kwh": round(total.unknown_joules / _KWH, 4),
     }
     return found, totals, problems
 
 
-def _hours(use: sums.Use) -> Facts:
+def _row(user: str, kind: str, use: sums.Use) -> Row:
     return {
+        "user": user,
+        "kind": kind,
         "gpu_hours": round(use.held_s / _HOUR, 4),
         "busy_gpu_hours": round(use.busy_s / _HOUR, 4),
         "gib_hours": round(use.gib_s / _HOUR, 4),
@@ -102,16 +127,12 @@ def _hours(use: sums.Use) -> Facts:
     }
 
 
-def processes_of(found: t.Mapping[str, t.Any]) -> list[Facts]:
+def processes_of(found: Snapshot) -> list[dict[str, object]]:
     """Return a row for each process of a snapshot."""
-    return [
-        {"gpu": gpu["index"], **{name: row[name] for name in NOW_FIELDS[1:]}}
-        for gpu in found["gpus"]
-        for row in gpu["processes"]
-    ]
+    return [{"gpu": gpu["index"], **row} for gpu in found["gpus"] for row in gpu["processes"]]
 
 
-def now_text(found: t.Mapping[str, t.Any], now: float) -> str:
+def now_text(found: Snapshot, now: float) -> str:
     """Return what is used now, as text."""
     lines = []
     if gpu_snapshot.is_stale(found, now):
@@ -122,7 +143,7 @@ def now_text(found: t.Mapping[str, t.Any], now: float) -> str:
         lines.append(f"PROBLEM: {found['problem']}")
     for gpu in found["gpus"]:
         busy = "" if gpu["utilization_percent"] is None else f"  {gpu['utilization_percent']} % busy"
-        used, total = (gpu[f"memory_{part}_mib"] / 1024 for part in ("used", "total"))
+        used, total = gpu["memory_used_mib"] / 1024, gpu["memory_total_mib"] / 1024
         lines.append(f"GPU {gpu['index']}  {gpu['name']}  {used:.1f} of {total:.1f} GiB{busy}")
         rows = [
             [
@@ -140,7 +161,7 @@ def now_text(found: t.Mapping[str, t.Any], now: float) -> str:
     return "\n".join(lines or ["no GPU"]) + "\n"
 
 
-def sums_text(rows: t.Sequence[Facts], totals: Facts, names: t.Sequence[str]) -> str:
+def sums_text(rows: t.Sequence[Row], totals: Totals, names: t.Sequence[str]) -> str:
     """Return the sums of a period as text."""
     heads = ["user", "kind", "GPU hours", "busy", "GiB hours", "kWh"]
     unknown = any(row["unknown_gpu_hours"] for row in rows)
@@ -148,7 +169,7 @@ def sums_text(rows: t.Sequence[Facts], totals: Facts, names: t.Sequence[str]) ->
         [
             row["user"] or UNKNOWN,
             row["kind"],
-            *(f"{row[name]:.1f}" for name in SUM_FIELDS[2:5]),
+            *(f"{hours:.1f}" for hours in (row["gpu_hours"], row["busy_gpu_hours"], row["gib_hours"])),
             f"{row['kwh']:.2f}",
             *([f"{row['unknown_gpu_hours']:.1f}"] if unknown else []),
         ]
@@ -176,7 +197,7 @@ def table(rows: t.Sequence[t.Sequence[str]], right: t.Collection[int] = ()) -> l
     ]
 
 
-def csv_text(fields: t.Sequence[str], rows: t.Iterable[Facts]) -> str:
+def csv_text(fields: t.Sequence[str], rows: t.Iterable[t.Mapping[str, object]]) -> str:
     """Return rows as comma-separated values. A text that a spreadsheet would take for a formula begins with an apostrophe."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fields, lineterminator="\n")
@@ -195,7 +216,8 @@ def show_now(tree: Tree, chosen: argparse.Namespace, now: float) -> str:
     :raises ValueError: the snapshot is damaged, or of another format.
     :raises OSError: there is none.
     """
-    found = gpu_snapshot.read(tree.at(gpu_snapshot.PATH))
+    # Read strictly: each value has the type of its field.
+    found = t.cast("Snapshot", gpu_snapshot.read(tree.at(gpu_snapshot.PATH)))
     if chosen.json:
         return json.dumps({**found, "stale": gpu_snapshot.is_stale(found, now)}, indent=1, sort_keys=True) + "\n"
     return csv_text(NOW_FIELDS, processes_of(found)) if chosen.csv else now_text(found, now)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.idle import (
     Idle,
     Quota,
@@ -80,20 +82,20 @@ def test_user_has_few_messages_in_a_day() -> None:
 
 
 def test_ignored_are_users_programs_and_units() -> None:
-    row = {"user": "svc", "command": "ollama", "name": "ollama.service"}
+    row: Any = {"user": "svc", "command": "ollama", "name": "ollama.service"}
     assert is_ignored(row, ["ollama"]) and is_ignored(row, ["svc"]) and is_ignored(row, ["ollama.service"])
-    assert is_ignored({**row, "command": "very-long-name-"}, ["very-long-name-of-a-program"])
-    assert not is_ignored({"user": "", "command": "", "name": ""}, ["", "x"])
+    assert is_ignored(row | {"command": "very-long-name-"}, ["very-long-name-of-a-program"])
+    assert not is_ignored(row | {"user": "", "command": "", "name": ""}, ["", "x"])
     assert not is_ignored(row, ["olla"])
 
 
 def test_message_names_process_memory_and_time() -> None:
-    row = {"command": "python3", "pid": 42, "memory_mib": 18432, "idle_s": 7260, "ended": False}
+    row: Any = {"command": "python3", "pid": 42, "memory_mib": 18432, "idle_s": 7260, "ended": False}
     assert message("ws1", 0, row) == (
         "python3 (pid 42) holds 18.0 GiB of GPU 0 on ws1, and ran no kernel for 2 h 1 min. End it if it is done."
     )
     assert message("ws1", 0, row, 3).endswith(" So do 3 more of your processes: `gpu-who` shows them.")
-    assert message("ws1", 0, {**row, "ended": True}) == (
+    assert message("ws1", 0, row | {"ended": True}) == (
         "python3 (pid 42) has ended, and the driver still holds 18.0 GiB of GPU 0 on ws1 for it."
     )
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 LIMIT = 200
 
 
-def gpu(index: int, users: list[str], share: int | None = 1) -> dict[str, Any]:
+def gpu(index: int, users: list[str], share: int | None = 1) -> Any:
     rows = [{"user": user, "kind": "ssh", "share_percent": share, "memory_mib": 1024, "held_s": 15.0} for user in users]
     return {"index": index, "uuid": f"GPU-{index}", "processes": rows}
 
 
-def add(metrics: Metrics, gpus: list[dict[str, Any]], now: float = 0.0) -> None:
+def add(metrics: Metrics, gpus: list[Any], now: float = 0.0) -> None:
     metrics.add(gpus, {row["uuid"]: sums.use_of(row["processes"], 15.0, 150.0) for row in gpus}, now)
 
 

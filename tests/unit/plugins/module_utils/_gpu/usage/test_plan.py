@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage i
 
 from tests.unit.plugins.module_utils._gpu.usage.test_request import GOOD
 
-REQUEST = {
+REQUEST: Any = {
     **GOOD,
     "state": "present",
     "containers": True,
@@ -42,14 +42,14 @@ def test_complete_host_lacks_nothing(host: dict[str, Any]) -> None:
 
 
 def test_containers_need_docker_and_the_wish(host: dict[str, Any]) -> None:
-    assert planning.plan({**REQUEST, "planned": {"docker": True}}, "/env")["containers"] is True
+    assert planning.plan(REQUEST | {"planned": {"docker": True}}, "/env")["containers"] is True
     host["group"] = object()
     assert planning.plan(REQUEST, "/env")["containers"] is True
-    assert planning.plan({**REQUEST, "containers": False}, "/env")["containers"] is False
+    assert planning.plan(REQUEST | {"containers": False}, "/env")["containers"] is False
 
 
 def test_absent_checks_no_option_and_removes_the_environment(host: dict[str, Any]) -> None:
-    found = planning.plan({**REQUEST, "state": "absent", "idle_after": "2 moons"}, "/env")
+    found = planning.plan(REQUEST | {"state": "absent", "idle_after": "2 moons"}, "/env")
     assert (found["requirements"], found["install"], found["remove"]) == ([], [], ["environment"])
 
 

@@ -19,6 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import program
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.metrics import TEXTFILE
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sample import Sample
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.sampler import Sampler, Settings
 
 from harness.fakes import nvml as fake_nvml
@@ -170,8 +171,12 @@ class Counting(Sampler):
         self.saved = clock
 
 
+def ask() -> Sample:
+    raise AssertionError("it takes no sample")
+
+
 def sampler(tmp_path: Path, lines: list[str]) -> Counting:
-    return Counting(Settings("ws1"), Tree(str(tmp_path)), dict, lambda _uid, _text: 0, lines.append)
+    return Counting(Settings("ws1"), Tree(str(tmp_path)), ask, lambda _uid, _text: 0, lines.append)
 
 
 @pytest.mark.parametrize(

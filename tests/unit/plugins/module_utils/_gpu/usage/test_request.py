@@ -15,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage.r
 from hypothesis import given
 from hypothesis import strategies as st
 
-GOOD = {
+GOOD: Any = {
     "interval_s": 15,
     "keep_days": 400,
     "idle_memory": "1GiB",
@@ -54,7 +54,7 @@ def test_wrong_time_is_refused(text: str) -> None:
 
 def test_good_request_has_no_problem() -> None:
     assert problems(GOOD) == []
-    assert problems({**GOOD, "idle_after": "never", "textfile_directory": ""}) == []
+    assert problems(GOOD | {"idle_after": "never", "textfile_directory": ""}) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_good_request_has_no_problem() -> None:
     ],
 )
 def test_problem_names_variable_and_remedy(name: str, value: Any) -> None:
-    (found,) = problems({**GOOD, name: value})
+    (found,) = problems(GOOD | {name: value})
     assert found["variable"] == f"gpu_usage_{name}"
     assert found["problem"] and found["remedy"]
 

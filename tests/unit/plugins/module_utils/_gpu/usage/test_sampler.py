@@ -75,7 +75,7 @@ class Host:
         self.notified.append((title, text))
         return self.notify_problem
 
-    def ask(self) -> dict[str, Any]:
+    def ask(self) -> Any:
         if self.hangs:
             raise Unanswered("NVML does not answer within 10 s")
         gpu = {
@@ -219,7 +219,7 @@ def test_new_driver_starts_the_energy_counter_again(host: Host) -> None:
 def test_missing_energy_counter_is_replaced_by_the_power(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = host.ask
 
-    def without() -> dict[str, Any]:
+    def without() -> Any:
         found = answer()
         found["gpus"][0]["energy_j"] = None
         return found

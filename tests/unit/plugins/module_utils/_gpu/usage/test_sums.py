@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import calendar
 import json
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.usage import sums
@@ -15,9 +16,7 @@ NOON = float(calendar.timegm((2026, 11, 25, 12, 0, 0)))
 MIDNIGHT = NOON + 43200
 
 
-def process(
-    user: str, share: int | None, memory_mib: int = 1024, kind: str = "ssh", held_s: float = 15.0
-) -> dict[str, object]:
+def process(user: str, share: int | None, memory_mib: int = 1024, kind: str = "ssh", held_s: float = 15.0) -> Any:
     return {"user": user, "kind": kind, "share_percent": share, "memory_mib": memory_mib, "held_s": held_s}
 
 
@@ -84,7 +83,7 @@ def test_clock_that_is_not_set_counts_for_no_day() -> None:
 
 def test_file_keeps_the_sums() -> None:
     day = sums.Day("2026-11-25")
-    gpu = {"uuid": "GPU-1", "name": "NVIDIA H200", "joules": 800.0, "processes": [process("alice", 50)]}
+    gpu: Any = {"uuid": "GPU-1", "name": "NVIDIA H200", "joules": 800.0, "processes": [process("alice", 50)]}
     sums.add(day, [gpu], 15.0, 1.0)
     assert sums.from_text(sums.as_text(day), "2026-11-25") == day
 
@@ -143,7 +142,7 @@ processes = st.lists(
 
 
 @given(processes, st.floats(0, 20000))
-def test_nobody_uses_more_than_there_is(rows: list[dict[str, object]], joules: float) -> None:
+def test_nobody_uses_more_than_there_is(rows: list[Any], joules: float) -> None:
     found = sums.use_of(rows, 15.0, joules)
     for user in {name for name, _kind in found}:
         assert sum(use.held_s for (name, _kind), use in found.items() if name == user) <= 15.0 + 1e-9

@@ -33,7 +33,7 @@ class Host:
         return (0, self.metrics, "") if self.metrics else (1, "", "head: cannot open it")
 
     def findings(self, directory: str = "/textfile", containers: bool = True) -> dict[str, str]:
-        rows = verify.findings(self.run, {"textfile_directory": directory}, containers, self.waits.append)
+        rows = verify.findings(self.run, directory, containers, self.waits.append)
         assert all(row["remedy"] for row in rows if row["status"] != "pass")
         return {row["id"]: row["status"] for row in rows}
 

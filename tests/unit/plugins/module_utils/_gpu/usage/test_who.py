@@ -58,7 +58,7 @@ def write_snapshot(tree: Tree, *gpus: dict[str, Any], **header: Any) -> None:
 
 
 def write_day(tree: Tree, name: str, rows: dict[tuple[str, str, str], sums.Use]) -> None:
-    gpus = {"GPU-1": {"name": "NVIDIA H200", "observed_s": 86400.0, "joules": 7.2e6, "unknown_joules": 0.0}}
+    gpus = {"GPU-1": sums.Total("NVIDIA H200", 86400.0, 7.2e6)}
     days.write_day(tree, sums.Day(name, 86400.0, gpus, rows))
 
 
