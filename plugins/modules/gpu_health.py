@@ -241,6 +241,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, request, run, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.report import name_of
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import State
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.xid_catalogue import VERDICTS
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import respawn_where_possible
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -275,7 +276,7 @@ ARGUMENTS: dict[str, t.Any] = {
 }
 
 
-def write_state(module: HostModule, path: str, content: dict[str, t.Any]) -> None:
+def write_state(module: HostModule, path: str, content: State) -> None:
     """Write the state for the next check."""
     try:
         write_file(path, json.dumps(content, indent=1, sort_keys=True))

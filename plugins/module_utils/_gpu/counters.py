@@ -10,9 +10,12 @@ import ctypes
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import (
+    Counters,
+    RemappedRows,
+    RetiredPages,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, first, flag, named
-
-Facts = dict[str, t.Any]
 
 # Fields and numbers: nvml.h of CUDA 13 (nvidia-ml-py 13.615).
 RECOVERY_ACTION = 230
@@ -64,7 +67,7 @@ _ALL_LINKS = 0xFFFFFFFF
 _BER_ZERO = (15, 255)
 _SCOPES = {"volatile": 0, "aggregate": 1}
 _ECC = {"corrected": 0, "uncorrected": 1}
-_RETIRED = {"single_bit": 0, "double_bit": 1}
+_SINGLE_BIT, _DOUBLE_BIT = 0, 1
 # nvmlUnrepairableMemory_v1 of the binding.
 _UNREPAIRABLE_V1 = 0x1000008
 
@@ -72,10 +75,10 @@ _UNREPAIRABLE_V1 = 0x1000008
 FIELDS = (RECOVERY_ACTION, *PCIE_FIELDS.values(), *THROTTLE_FIELDS.values(), *NVLINK_FIELDS.values())
 
 
-def read(reader: Reader) -> Facts:
+def read(reader: Reader) -> Counters:
     """Read all counters. The reader has to have loaded :data:`FIELDS`."""
 
-    def of(fields: t.Mapping[str, int]) -> Facts:
+    def of(fields: t.Mapping[str, int]) -> dict[str, int | None]:
         return {name: reader.field(number) for name, number in fields.items()}
 
     repair = reader.ask("nvmlDeviceGetRepairStatus")
@@ -98,11 +101,13 @@ def read(reader: Reader) -> Facts:
     }
 
 
-def _remapped_rows(reader: Reader) -> Facts | None:
+def _remapped_rows(reader: Reader) -> RemappedRows | None:
     """Return the remapped rows; None where rows are not remapped, and inside MIG."""
     rows = reader.ask("nvmlDeviceGetRemappedRows")
     banks = reader.ask("nvmlDeviceGetRowRemapperHistogram") if rows else None
-    return rows and {
+    if not rows:
+        return None
+    return {
         "correctable": rows[0],
         "uncorrectable": rows[1],
         "pending": bool(rows[2]),
@@ -112,7 +117,7 @@ def _remapped_rows(reader: Reader) -> Facts | None:
     }
 
 
-def _nvlink_5(reader: Reader) -> Facts | None:
+def _nvlink_5(reader: Reader) -> dict[str, float | None] | None:
     """Return the counters of NVLink 5; None for a card with an older NVLink or without one."""
     values = reader.fields([(number, _ALL_LINKS) for number in (*NVLINK5_FIELDS.values(), _EFFECTIVE_BER)])
     if all(value is None for value in values):
@@ -128,16 +133,16 @@ def bit_error_rate(packed: int | None) -> float | None:
     return 0.0 if (mantissa, exponent) == _BER_ZERO else float(f"{mantissa}e-{exponent}")
 
 
-def _retired_pages(reader: Reader) -> Facts | None:
+def _retired_pages(reader: Reader) -> RetiredPages | None:
     """Return the retired pages; None for a card that remaps rows instead (Ampere and later), or has no ECC."""
-    pages = {name: reader.ask("nvmlDeviceGetRetiredPages", cause) for name, cause in _RETIRED.items()}
-    if any(addresses is None for addresses in pages.values()):
+    single, double = (reader.ask("nvmlDeviceGetRetiredPages", cause) for cause in (_SINGLE_BIT, _DOUBLE_BIT))
+    if single is None or double is None:
         return None
     pending = reader.ask("nvmlDeviceGetRetiredPagesPendingStatus")
-    return {**{name: len(addresses or []) for name, addresses in pages.items()}, "pending": flag(pending)}
+    return {"single_bit": len(single), "double_bit": len(double), "pending": flag(pending)}
 
 
-def _sram(reader: Reader) -> Facts | None:
+def _sram(reader: Reader) -> dict[str, object] | None:
     if nvml.pynvml is None:
         return None
     status = nvml.pynvml.c_nvmlEccSramErrorStatus_v1_t()

@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 import ctypes
-import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import state as gpu_state
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import Use
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, first, scaled
-
-Facts = dict[str, t.Any]
 
 # Numbers: nvml.h of CUDA 13 (nvidia-ml-py 13.615).
 ENGINES = {"encoder": "Encoder", "decoder": "Decoder", "jpeg": "Jpg", "ofa": "Ofa"}
@@ -51,9 +50,11 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     facts["pcie"].update(_traffic(reader))
     if facts["nvlink"]:
         sent, received = reader.fields([(NVLINK_SENT, ALL_LINKS), (NVLINK_RECEIVED, ALL_LINKS)])
-        facts["nvlink"].update({"sent_kib": sent, "received_kib": received})
+        facts["nvlink"]["sent_kib"], facts["nvlink"]["received_kib"] = sent, received
     facts["power"]["energy_j"] = scaled(reader.ask("nvmlDeviceGetTotalEnergyConsumption"), 1000)
-    facts["clocks"].update(_application_clocks(reader))
+    clocks = facts["clocks"]
+    clocks["application_mhz"] = _application_clocks(reader, "nvmlDeviceGetApplicationsClock")
+    clocks["default_application_mhz"] = _application_clocks(reader, "nvmlDeviceGetDefaultApplicationsClock")
     facts["utilization"].update(
         {
             f"{name}_percent": first(reader.ask(f"nvmlDeviceGet{function}Utilization"))
@@ -65,14 +66,15 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     counters["sram"] = counters["sram"] and {**counters["sram"], **_sram_split(reader)}
     cap, boost = reader.fields([SW_POWER_CAP, SYNC_BOOST])
     counters["throttled"].update({"sw_power_cap_ns": cap, "sync_boost_ns": boost})
-    for row in facts["processes"] or []:
-        row.update(use.get(row["pid"], NO_USE) if use is not None else NO_USE)
+    if facts["processes"]:
+        facts["processes"] = [{**row, **(use or {}).get(row["pid"], NO_USE)} for row in facts["processes"]]
     facts["unreadable"] += reader.unreadable
-    facts["problem"] = facts["problem"] or (reader.problem and reader.problem.as_result())
+    if reader.problem and not facts["problem"]:
+        facts["problem"] = reader.problem.as_result()
     return facts
 
 
-def _bar1(reader: Reader) -> Facts | None:
+def _bar1(reader: Reader) -> dict[str, int] | None:
     """Read the window through which the host and other devices reach the memory."""
     window = reader.ask("nvmlDeviceGetBAR1MemoryInfo")
     return window and {
@@ -82,7 +84,7 @@ def _bar1(reader: Reader) -> Facts | None:
     }
 
 
-def _traffic(reader: Reader) -> Facts:
+def _traffic(reader: Reader) -> dict[str, int | None]:
     """Read the PCIe traffic of the last 20 ms, from the side of the GPU."""
     return {
         "sent_kb_s": reader.ask("nvmlDeviceGetPcieThroughput", SENT),
@@ -90,21 +92,14 @@ def _traffic(reader: Reader) -> Facts:
     }
 
 
-def _application_clocks(reader: Reader) -> Facts:
-    kinds = {name: gpu_state.CLOCKS[name] for name in ("graphics", "memory")}
-    return {
-        key: {name: reader.ask(function, number) for name, number in kinds.items()}
-        for key, function in (
-            ("application_mhz", "nvmlDeviceGetApplicationsClock"),
-            ("default_application_mhz", "nvmlDeviceGetDefaultApplicationsClock"),
-        )
-    }
+def _application_clocks(reader: Reader, function: str) -> dict[str, int | None]:
+    return {name: reader.ask(function, gpu_state.CLOCKS[name]) for name in ("graphics", "memory")}
 
 
-def _ecc_locations(reader: Reader) -> Facts:
+def _ecc_locations(reader: Reader) -> dict[str, dict[str, dict[str, int | None] | None]]:
     """Read the errors by place; None for a place that the card does not count."""
 
-    def of(scope: int, location: int) -> Facts | None:
+    def of(scope: int, location: int) -> dict[str, int | None] | None:
         found = {
             name: reader.ask("nvmlDeviceGetMemoryErrorCounter", error, scope, location)
             for name, error in _ERRORS.items()
@@ -116,7 +111,7 @@ def _ecc_locations(reader: Reader) -> Facts:
     }
 
 
-def _sram_split(reader: Reader) -> Facts:
+def _sram_split(reader: Reader) -> dict[str, object]:
     status = gpu_nvml.pynvml.c_nvmlEccSramErrorStatus_v1_t()
     filled = reader.fill("nvmlDeviceGetSramEccErrorStatus", status)
 
@@ -143,11 +138,10 @@ def _sram_split(reader: Reader) -> Facts:
     }
 
 
-_USE = {"sm_percent": "smUtil", "memory_percent": "memUtil", "encoder_percent": "encUtil", "decoder_percent": "decUtil"}
-NO_USE: Facts = dict.fromkeys(_USE)
+NO_USE: Use = {"sm_percent": None, "memory_percent": None, "encoder_percent": None, "decoder_percent": None}
 
 
-def _use_by_process(reader: Reader) -> dict[int, Facts] | None:
+def _use_by_process(reader: Reader) -> dict[int, Use] | None:
     """Read the latest sample of each process. The binding cannot do it: it takes an answer without samples for an error."""
     if gpu_nvml.pynvml is None:
         return None
@@ -156,4 +150,12 @@ def _use_by_process(reader: Reader) -> dict[int, Facts] | None:
     if not reader.call("nvmlDeviceGetProcessUtilization", rows, ctypes.byref(count), ctypes.c_ulonglong(0)):
         return None
     latest = sorted(rows[: count.value], key=lambda row: row.timeStamp)
-    return {row.pid: {name: getattr(row, member) for name, member in _USE.items()} for row in latest}
+    return {
+        row.pid: {
+            "sm_percent": row.smUtil,
+            "memory_percent": row.memUtil,
+            "encoder_percent": row.encUtil,
+            "decoder_percent": row.decUtil,
+        }
+        for row in latest
+    }

@@ -9,10 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import Fabric
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import answer_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, named
-
-Facts = dict[str, t.Any]
 
 # Names and numbers: nvml.h of CUDA 13 (nvidia-ml-py 13.615), NVML_GPU_FABRIC_*.
 NOT_SUPPORTED = 0
@@ -34,12 +33,12 @@ _TRUTH = {1: True, 2: False}
 _CONFIGURATION_SHIFT, _CONFIGURATION_WIDTH = 8, 0xF
 
 
-def read(reader: Reader) -> Facts | None:
+def read(reader: Reader) -> Fabric | None:
     """Read the fabric; None for a GPU without NVSwitch, and before Hopper."""
     info = _ask(reader)
     if info is None or info.state == NOT_SUPPORTED:
         return None
-    flags: dict[str, t.Any] = {name: _TRUTH.get(info.healthMask >> shift & 0x3) for name, shift in _FLAGS.items()}
+    flags = {name: _TRUTH.get(info.healthMask >> shift & 0x3) for name, shift in _FLAGS.items()}
     configuration = info.healthMask >> _CONFIGURATION_SHIFT & _CONFIGURATION_WIDTH
     return {
         "state": named(info.state, STATES),

@@ -14,13 +14,70 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.details import read_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import named
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu_host
 
-Facts = dict[str, t.Any]
+
+class Row(Facts):
+    """A GPU, and the driver of the kernel that has it."""
+
+    kernel_driver: str | None
+
+
+class Pair(t.TypedDict):
+    """The connection of two GPUs."""
+
+    gpus: list[int]
+    level: str | None
+    p2p_read: str | None
+    p2p_nvlink: str | None
+
+
+class MpsDaemon(t.TypedDict):
+    """A control daemon of MPS."""
+
+    pid: int
+    user: str | None
+    pipe_directory: str | None
+
+
+class Services(t.TypedDict):
+    """The daemons for GPUs."""
+
+    services: dict[str, bool]
+    mps_daemons: list[MpsDaemon]
+
+
+class CdiSpec(t.TypedDict):
+    """A CDI spec. `matches`: it is of the driver that is loaded."""
+
+    path: str
+    age_seconds: int
+    driver: str
+    matches: bool | None
+
+
+class Toolkit(t.TypedDict):
+    """The container toolkit."""
+
+    installed: bool
+    cdi_specs: list[CdiSpec]
+
+
+class Inventory(Services):
+    """The result of gpu_info."""
+
+    gpus: list[Row]
+    topology: list[Pair]
+    driver: dict[str, object]
+    secure_boot: str
+    container_toolkit: Toolkit
+    sees_all_processes: bool
+
 
 # nvmlGpuTopologyLevel_t, with the names of `nvidia-smi topo -h`.
 LEVELS = {
@@ -51,12 +108,12 @@ CDI_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 _CDI_DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)")
 
 
-def gather(tree: Tree) -> Facts:
+def gather(tree: Tree) -> Inventory:
     """Return the result of gpu_info, also where NVML fails."""
     listed = {row["address"]: row for row in gpu_host.read_gpus(tree)}
     driver = {**gpu_host.read_driver(tree), "nvml": None, "cuda": None, "problem": None}
     gpus: list[Facts] = []
-    topology: list[Facts] = []
+    topology: list[Pair] = []
     try:
         with Nvml() as nvml:
             driver["nvml"] = nvml.ask("nvmlSystemGetNVMLVersion")
@@ -92,35 +149,39 @@ def place_lost(cards: t.Sequence[Card], listed: t.Iterable[str]) -> list[Card]:
     return [card if card.pci_address else dataclasses.replace(card, pci_address=free[0]) for card in cards]
 
 
-def complete(gpus: list[Facts], listed: t.Mapping[str, Facts]) -> list[Facts]:
+def complete(gpus: list[Facts], listed: t.Mapping[str, gpu_host.Facts]) -> list[Row]:
     """Return the GPUs of NVML with their PCI facts, and after them the GPUs that only the PCI bus shows."""
     shown = {row["pci_address"] for row in gpus}
-    hidden = [
+    hidden: list[Facts] = [
         {**read_card(None, Card(None, -1, pci_address=address)), "index": None}
         for address in sorted(listed)
         if address not in shown
     ]
-    return [_with_pci(row, listed.get(row["pci_address"])) for row in [*gpus, *hidden]]
+    return [_with_pci(row, listed.get(row["pci_address"] or "")) for row in [*gpus, *hidden]]
 
 
-def _with_pci(row: Facts, device: Facts | None) -> Facts:
+def _with_pci(row: Facts, device: gpu_host.Facts | None) -> Row:
     """Add the PCI facts of a device. Values of the driver win over the catalogue by PCI id."""
     if device is None:
         return {**row, "kernel_driver": None}
-    catalogued = {
-        "name": device["name"] or None,
-        "compute_capability": device["compute_capability"] or None,
-        "architecture": device["generation"].lower() if device["known"] else None,
-        "pci_device_id": f"10de:{device['device_id']}",
+
+    def filled(value: str | None, catalogued: str | None) -> str | None:
+        return catalogued if value is None else value
+
+    return {
+        **row,
+        "name": filled(row["name"], device["name"] or None),
+        "compute_capability": filled(row["compute_capability"], device["compute_capability"] or None),
+        "architecture": filled(row["architecture"], device["generation"].lower() if device["known"] else None),
+        "pci_device_id": filled(row["pci_device_id"], f"10de:{device['device_id']}"),
+        "kernel_driver": device["kernel_driver"] or None,
     }
-    filled = {key: value if row[key] is None else row[key] for key, value in catalogued.items()}
-    return {**row, **filled, "kernel_driver": device["kernel_driver"] or None}
 
 
-def read_topology(nvml: Nvml) -> list[Facts]:
+def read_topology(nvml: Nvml) -> list[Pair]:
     """Read the connection of each pair of GPUs."""
     cards = [card for card in nvml.cards() if not card.problem]
-    rows = []
+    rows: list[Pair] = []
     for position, card in enumerate(cards):
         for other in cards[position + 1 :]:
             try:
@@ -143,11 +204,11 @@ def read_topology(nvml: Nvml) -> list[Facts]:
     return rows
 
 
-def read_services(tree: Tree) -> Facts:
+def read_services(tree: Tree) -> Services:
     """Find the daemons for GPUs among the running processes."""
     names = {int(pid): tree.text(f"/proc/{pid}/comm").strip() for pid in tree.names("/proc") if pid.isdecimal()}
     running = set(names.values())
-    daemons = []
+    daemons: list[MpsDaemon] = []
     for pid in sorted(pid for pid, name in names.items() if name == _MPS):
         process = processes.describe(tree, pid)
         if process["command"] and _MPS_CONTROL in process["command"].split()[0]:
@@ -161,12 +222,12 @@ def read_services(tree: Tree) -> Facts:
     }
 
 
-def read_container_toolkit(tree: Tree, driver: str, now: float) -> Facts:
+def read_container_toolkit(tree: Tree, driver: str, now: float) -> Toolkit:
     """Read the CDI specs with their driver and age.
 
     A spec names the driver's files by their version: a spec for another driver names files that no longer exist.
     """
-    specs = []
+    specs: list[CdiSpec] = []
     for directory in CDI_DIRECTORIES:
         for name in tree.names(directory):
             path = f"{directory}/{name}"

@@ -102,6 +102,14 @@ def answer_of(code: int) -> Answer:
     return ANSWERS.get(code, Answer(f"CODE_{code}", ANSWERS[CODES["UNKNOWN"]].next_step))
 
 
+class ErrorRow(t.TypedDict, total=False):
+    """An error of NVML in a result; empty where something else failed."""
+
+    nvml_error: str
+    function: str
+    next_step: str
+
+
 class NvmlError(Exception):
     """A function of NVML failed. ``name`` is stable; ``next_step`` is for people."""
 
@@ -114,7 +122,7 @@ class NvmlError(Exception):
         self.absent = answer.absent
         super().__init__(f"{function}: {answer.name}: {answer.next_step}")
 
-    def as_result(self) -> dict[str, t.Any]:
+    def as_result(self) -> ErrorRow:
         """Return the keys of a module's result."""
         return {"nvml_error": self.name, "function": self.function, "next_step": self.next_step}
 

@@ -28,7 +28,31 @@ _NO_INSTANCE = 0xFFFFFFFF
 # proc(5), namespaces(7): the kernel's first namespace of process ids has this number (PROC_PID_INIT_INO of the kernel).
 _FIRST_NAMESPACE = "pid:[4026531836]"
 
-Facts = dict[str, t.Any]
+
+class ProcessOwner(t.TypedDict):
+    """The user and the command line of a process."""
+
+    user: str | None
+    command: str | None
+
+
+class Use(t.TypedDict, total=False):
+    """The last sample of a process."""
+
+    sm_percent: int | None
+    memory_percent: int | None
+    encoder_percent: int | None
+    decoder_percent: int | None
+
+
+class Process(ProcessOwner, Use):
+    """A process of a GPU."""
+
+    pid: int
+    kind: str
+    memory_bytes: int | None
+    gpu_instance_id: int | None
+    compute_instance_id: int | None
 
 
 def has_wrong_processes(driver: str) -> bool:
@@ -42,13 +66,13 @@ def sees_all(tree: Tree) -> bool:
     return tree.link("/proc/self/ns/pid") == _FIRST_NAMESPACE
 
 
-def read(reader: Reader, tree: Tree) -> list[Facts] | None:
+def read(reader: Reader, tree: Tree) -> list[Process] | None:
     """Read every process once; None where the GPU does not report any."""
     version = "v2" if reader.nvml and has_wrong_processes(reader.nvml.driver_version()) else "v3"
     listed = {kind: reader.ask(f"{function}_{version}") for kind, function in _FUNCTIONS.items()}
     if all(rows is None for rows in listed.values()):
         return None
-    found: dict[int, Facts] = {}
+    found: dict[int, Process] = {}
     for kind, rows in listed.items():
         for row in rows or []:
             owner = describe(tree, row.pid)
@@ -60,7 +84,8 @@ def read(reader: Reader, tree: Tree) -> list[Facts] | None:
                     "memory_bytes": row.usedGpuMemory,
                     "gpu_instance_id": _instance(row.gpuInstanceId),
                     "compute_instance_id": _instance(row.computeInstanceId),
-                    **owner,
+                    "user": owner["user"],
+                    "command": owner["command"],
                 },
             )
     return [found[pid] for pid in sorted(found)]
@@ -75,7 +100,7 @@ def _instance(number: int) -> int | None:
     return None if number == _NO_INSTANCE else number
 
 
-def describe(tree: Tree, pid: int) -> Facts:
+def describe(tree: Tree, pid: int) -> ProcessOwner:
     """Read the user and command line of a process; null for one that has ended, or is in another namespace."""
     uid = owners.owner_of(tree, pid)
     if uid is None:

@@ -10,7 +10,7 @@ import ctypes
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import ErrorRow, NvmlError
 
 # After these errors every further call would wait and fail too.
 _FINAL = frozenset({"GPU_IS_LOST", "UNINITIALIZED", "DRIVER_NOT_LOADED", "LIB_RM_VERSION_MISMATCH", "RESET_REQUIRED"})
@@ -23,7 +23,7 @@ class Reader:
         self.nvml = nvml
         self.card = card
         self.problem: NvmlError | None = card.problem
-        self.unreadable: list[dict[str, t.Any]] = []
+        self.unreadable: list[ErrorRow] = []
         self._fields: dict[int, t.Any | None] = {}
 
     def ask(self, function: str, *arguments: t.Any) -> t.Any | None:

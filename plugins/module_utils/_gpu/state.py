@@ -12,6 +12,21 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings, counters, fabric, processes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import locked_clocks as record
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import (
+    CardMemory,
+    Clocks,
+    Compute,
+    Facts,
+    Identity,
+    Link,
+    Memory,
+    MigDevice,
+    Modes,
+    Nvlink,
+    Place,
+    Sharing,
+    Temperature,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml, pci_address
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import (
@@ -23,8 +38,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
     scaled,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
-
-Facts = dict[str, t.Any]
 
 # The numbers below are nvml.h's, of CUDA 13 (nvidia-ml-py 13.615).
 BRANDS = {
@@ -98,9 +111,11 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
     tree = tree or Tree()
     reader.load(_FIELDS)
     modes = _modes(reader)
+    mig_devices = _mig_devices(reader) if modes["mig"] and modes["mig"]["current"] else []
+    listed = processes.read(reader, tree)
     identity = _identity(reader)
     max_mhz = {name: reader.ask("nvmlDeviceGetMaxClockInfo", number) for name, number in CLOCKS.items()}
-    facts = {
+    return {
         "index": card.index,
         "uuid": card.uuid or None,
         "name": card.name or None,
@@ -113,27 +128,21 @@ def read_card(nvml: Nvml | None, card: Card, tree: Tree | None = None) -> Facts:
         "nvlink": _nvlink(reader),
         "fabric": fabric.read(reader),
         "modes": modes,
-        "mig_devices": _mig_devices(reader) if first_of(modes["mig"], "current") else [],
+        "mig_devices": mig_devices,
         "power": _power(reader),
-        "clocks": {**_clocks(reader, max_mhz), "locked_mhz": _locked(tree, card.uuid)},
+        "clocks": _clocks(reader, max_mhz, _locked(tree, card.uuid)),
         "temperature": _temperature(reader),
         "fans_percent": _fans(reader),
         "utilization": _utilization(reader),
         "counters": counters.read(reader),
-        "processes": processes.read(reader, tree),
+        "processes": listed,
+        "sharing": sharing(modes, listed, mig_devices),
+        "unreadable": reader.unreadable,
+        "problem": reader.problem.as_result() if reader.problem else None,
     }
-    facts["sharing"] = sharing(facts)
-    facts["unreadable"] = reader.unreadable
-    facts["problem"] = reader.problem.as_result() if reader.problem else None
-    return facts
 
 
-def first_of(facts: Facts | None, key: str) -> t.Any | None:
-    """Return a value of facts; None without facts."""
-    return None if facts is None else facts[key]
-
-
-def _identity(reader: Reader) -> Facts:
+def _identity(reader: Reader) -> Identity:
     ids = reader.card.pci_ids
     capability = reader.ask("nvmlDeviceGetCudaComputeCapability")
     brand = reader.ask("nvmlDeviceGetBrand")
@@ -156,7 +165,7 @@ def _identity(reader: Reader) -> Facts:
     }
 
 
-def _place(tree: Tree, address: str) -> Facts:
+def _place(tree: Tree, address: str) -> Place:
     """Read the NUMA node and the processors that are near the card."""
     directory = f"{pci.DEVICES}/{address}"
     node = tree.text(f"{directory}/numa_node").strip() if address else ""
@@ -172,7 +181,7 @@ def _pci_id(number: int) -> str:
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
 
-def read_memory(reader: Reader, handle: t.Any) -> Facts:
+def read_memory(reader: Reader, handle: t.Any) -> Memory:
     """Read the memory of a GPU or of a MIG instance, in bytes."""
     memory = reader.ask_of(handle, "nvmlDeviceGetMemoryInfo", MEMORY_V2)
     reserved = memory and memory.reserved
@@ -187,7 +196,7 @@ def read_memory(reader: Reader, handle: t.Any) -> Facts:
     }
 
 
-def _memory(reader: Reader, clock: int | None) -> Facts:
+def _memory(reader: Reader, clock: int | None) -> CardMemory:
     bus = reader.ask("nvmlDeviceGetMemoryBusWidth")
     return {
         **read_memory(reader, reader.card.handle),
@@ -197,7 +206,7 @@ def _memory(reader: Reader, clock: int | None) -> Facts:
     }
 
 
-def _compute(reader: Reader, capability: str | None, brand: str | None, clock: int | None) -> Facts:
+def _compute(reader: Reader, capability: str | None, brand: str | None, clock: int | None) -> Compute:
     cores = reader.ask("nvmlDeviceGetNumGpuCores")
     sm = ceilings.sm_count(capability or "", cores)
     return {
@@ -211,7 +220,7 @@ def _compute(reader: Reader, capability: str | None, brand: str | None, clock: i
     }
 
 
-def _pcie(reader: Reader) -> Facts:
+def _pcie(reader: Reader) -> dict[str, int | None]:
     return {
         "gpu_max_generation": reader.ask("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
         "max_generation": reader.ask("nvmlDeviceGetMaxPcieLinkGeneration"),
@@ -221,14 +230,14 @@ def _pcie(reader: Reader) -> Facts:
     }
 
 
-def _nvlink(reader: Reader) -> Facts | None:
+def _nvlink(reader: Reader) -> Nvlink | None:
     """Read the NVLinks; None for a card without them."""
     count = reader.field(LINK_COUNT)
     if not count:
         return None
     states = [flag(reader.ask("nvmlDeviceGetNvLinkState", link)) for link in range(count)]
     speeds = reader.fields([(LINK_SPEED, link) for link in range(count)])
-    links = []
+    links: list[Link] = []
     for link, (active, speed) in enumerate(zip(states, speeds)):
         remote = reader.ask("nvmlDeviceGetNvLinkRemotePciInfo", link) if active else None
         target = reader.ask("nvmlDeviceGetNvLinkRemoteDeviceType", link) if active else None
@@ -250,41 +259,43 @@ def _nvlink(reader: Reader) -> Facts | None:
     }
 
 
-def _modes(reader: Reader) -> Facts:
+def _modes(reader: Reader) -> Modes:
     ecc = reader.ask("nvmlDeviceGetEccMode")
     mig = reader.ask("nvmlDeviceGetMigMode")
     compute = reader.ask("nvmlDeviceGetComputeMode")
     return {
         "persistence": flag(reader.ask("nvmlDeviceGetPersistenceMode")),
         "compute_mode": named(compute, COMPUTE_MODES),
-        "ecc": ecc
-        and {
+        "ecc": {
             "current": bool(ecc[0]),
             "pending": bool(ecc[1]),
             "default": flag(reader.ask("nvmlDeviceGetDefaultEccMode")),
-        },
-        "mig": mig
-        and {
+        }
+        if ecc
+        else None,
+        "mig": {
             "current": bool(mig[0]),
             "pending": bool(mig[1]),
             "resetless": flag(reader.field(RESETLESS_MIG)),
-        },
+        }
+        if mig
+        else None,
         "accounting": flag(reader.ask("nvmlDeviceGetAccountingMode")),
         "display_active": flag(reader.ask("nvmlDeviceGetDisplayActive")),
     }
 
 
-def _mig_devices(reader: Reader) -> list[Facts]:
+def _mig_devices(reader: Reader) -> list[MigDevice]:
     found = []
     for index in range(reader.ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
         # The index of a removed instance stays free: there may be gaps.
         handle = reader.ask("nvmlDeviceGetMigDeviceHandleByIndex", index)
         if handle is not None:
-            found.append({"index": index, **_mig_device(reader, handle)})
+            found.append(_mig_device(reader, index, handle))
     return found
 
 
-def _mig_device(reader: Reader, handle: t.Any) -> Facts:
+def _mig_device(reader: Reader, index: int, handle: t.Any) -> MigDevice:
     name = reader.ask_of(handle, "nvmlDeviceGetName")
     profile = name and _PROFILE.search(name)
     number = reader.ask_of(handle, "nvmlDeviceGetGpuInstanceId")
@@ -292,6 +303,7 @@ def _mig_device(reader: Reader, handle: t.Any) -> Facts:
     info = reader.ask_of(instance, "nvmlGpuInstanceGetInfo")
     attributes = reader.ask_of(handle, "nvmlDeviceGetAttributes")
     return {
+        "index": index,
         "uuid": reader.ask_of(handle, "nvmlDeviceGetUUID"),
         "profile": profile.group(1) if profile else None,
         "gpu_instance_id": number,
@@ -302,7 +314,7 @@ def _mig_device(reader: Reader, handle: t.Any) -> Facts:
     }
 
 
-def _power(reader: Reader) -> Facts:
+def _power(reader: Reader) -> dict[str, float | None]:
     constraints = reader.ask("nvmlDeviceGetPowerManagementLimitConstraints")
     return {
         "draw_w": scaled(reader.ask("nvmlDeviceGetPowerUsage"), 1000),
@@ -315,7 +327,7 @@ def _power(reader: Reader) -> Facts:
     }
 
 
-def _clocks(reader: Reader, max_mhz: Facts) -> Facts:
+def _clocks(reader: Reader, max_mhz: dict[str, int | None], locked: dict[str, list[int] | None] | None) -> Clocks:
     reasons = reader.ask("nvmlDeviceGetCurrentClocksEventReasons")
     if reasons is None:
         # Its name before driver 535.
@@ -327,10 +339,11 @@ def _clocks(reader: Reader, max_mhz: Facts) -> Facts:
         # 32 stands for unknown.
         "performance_state": None if performance in (None, 32) else f"P{performance}",
         "event_reasons": bits(reasons, EVENT_REASONS),
+        "locked_mhz": locked,
     }
 
 
-def _locked(tree: Tree, uuid: str) -> Facts | None:
+def _locked(tree: Tree, uuid: str) -> dict[str, list[int] | None] | None:
     """Return the clocks that gpu_mode has locked, from its record. gpu_mode refuses a damaged record; here it counts as none."""
     try:
         locked = record.read_locked(tree).get(uuid, {})
@@ -339,7 +352,7 @@ def _locked(tree: Tree, uuid: str) -> Facts | None:
     return {name: locked.get(f"locked_{name}_clocks") for name in ("gpu", "memory")} if locked else None
 
 
-def _temperature(reader: Reader) -> Facts:
+def _temperature(reader: Reader) -> Temperature:
     return {
         "gpu_c": reader.ask("nvmlDeviceGetTemperature", 0),
         "memory_c": reader.field(MEMORY_TEMPERATURE),
@@ -357,20 +370,20 @@ def _fans(reader: Reader) -> list[int | None] | None:
     return [reader.ask("nvmlDeviceGetFanSpeed_v2", fan) for fan in range(count)] if count else None
 
 
-def _utilization(reader: Reader) -> Facts:
+def _utilization(reader: Reader) -> dict[str, int | None]:
     rates = reader.ask("nvmlDeviceGetUtilizationRates")
     return {"gpu_percent": rates and rates.gpu, "memory_percent": rates and rates.memory}
 
 
-def sharing(facts: Facts) -> Facts:
+def sharing(modes: Modes, listed: t.Sequence[processes.Process] | None, mig_devices: t.Sequence[MigDevice]) -> Sharing:
     """Return how programs share the GPU now, from its modes and processes."""
-    servers = sorted(row["pid"] for row in facts["processes"] or [] if row["kind"] == processes.SERVER)
+    servers = sorted(row["pid"] for row in listed or [] if row["kind"] == processes.SERVER)
     mode: str | None = {
         "default": "mps" if servers else "time_slicing",
         "exclusive_process": "mps" if servers else "exclusive",
         "exclusive_thread": "exclusive",
         "prohibited": "prohibited",
-    }.get(facts["modes"]["compute_mode"] or "")
-    if first_of(facts["modes"]["mig"], "current"):
+    }.get(modes["compute_mode"] or "")
+    if modes["mig"] and modes["mig"]["current"]:
         mode = "mig"
-    return {"mode": mode, "mps_servers": servers, "slices": len(facts["mig_devices"])}
+    return {"mode": mode, "mps_servers": servers, "slices": len(mig_devices)}

@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.verify import Request, findings
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Request, host: Host) -> list[Finding]:
     return findings(host.run_client, request)

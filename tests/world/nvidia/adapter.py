@@ -247,7 +247,9 @@ def not_used(text: str, cards: list[dict[str, Any]]) -> list[str]:
     host = tree({**files, "/sys/module/nvidia/version": ""}, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
     found = health_cards.read(host, cast(Any, _empty), [])
     health_cards.add_without_driver(found, host, xid_log.read(text), {})
-    signs = [{**card, "absence": card.get("absent") and {"what": card["absent"], "boots": 2}} for card in found.cards]
+    signs: list[Any] = [
+        {**card, "absence": card.get("absent") and {"what": card["absent"], "boots": 2}} for card in found.cards
+    ]
     return [health_verdict.judge(sign, [], {})["reasons"][0]["what"] for sign in signs]
 
 
@@ -264,7 +266,7 @@ def sxids(text: str) -> list[list[Any]]:
 
 def nvlinks(cards: list[dict[str, Any]]) -> list[list[str]]:
     """Return what is wrong with the NVLinks of each card."""
-    signs = [
+    signs: list[Any] = [
         {
             "name": card["name"],
             "nvlink": {
@@ -277,7 +279,7 @@ def nvlinks(cards: list[dict[str, Any]]) -> list[list[str]]:
         }
         for card in cards
     ]
-    expected = [{**card, "expected_nvlinks": links.expected_links(card, signs)} for card in signs]
+    expected: list[Any] = [{**card, "expected_nvlinks": links.expected_links(card, signs)} for card in signs]
     return [[row.what for row in links._nvlinks(card)] for card in expected]
 
 

@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as verdicts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import XidRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import GRAPHICS
@@ -93,7 +94,7 @@ class Measurement:
         return reports, machine.links(facts, [outcome for _card, _request, outcome in sound], pairs)
 
     def report(
-        self, before: Facts, card: Card, card_request: Facts, outcome: workers.Outcome, xids: list[Facts] | None
+        self, before: Facts, card: Card, card_request: Facts, outcome: workers.Outcome, xids: list[XidRow] | None
     ) -> Facts:
         """Return the report of one card from the outcome of its process.
 
@@ -143,7 +144,7 @@ class Measurement:
         return output if status == 0 else None
 
 
-def new_xids(log_before: str | None, log_after: str | None, card: Card) -> list[Facts] | None:
+def new_xids(log_before: str | None, log_after: str | None, card: Card) -> list[XidRow] | None:
     """Return the Xids of a card that are new in the kernel's log; None where the log cannot be read."""
     if log_before is None or log_after is None:
         return None

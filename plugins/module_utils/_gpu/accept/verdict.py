@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.
     figures,
     highest_clock,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import XidRow
 
 # From the best to the worst. The last is an exception: a card that was not measured has not passed.
 PASSED = "passed"
@@ -232,7 +233,7 @@ def rises(before: Facts, after: Facts, paths: t.Iterable[t.Sequence[str]]) -> di
     return found
 
 
-def judge_counters(before: Facts, after: Facts, xids: t.Sequence[Facts] | None) -> tuple[list[Facts], list[str]]:
+def judge_counters(before: Facts, after: Facts, xids: t.Sequence[XidRow] | None) -> tuple[list[Facts], list[str]]:
     """Judge the counters and Xids of a measurement; return problems and notes.
 
     :param xids: the new ones; None where the kernel's log could not be read.
@@ -264,7 +265,7 @@ def report(
     request: Facts,
     events: t.Sequence[Facts],
     samples: t.Sequence[Facts],
-    xids: t.Sequence[Facts] | None,
+    xids: t.Sequence[XidRow] | None,
 ) -> Facts:
     """Return the report of one card that was measured alone."""
     tests = figures(before, events, samples)

@@ -12,12 +12,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import state as gpu_state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import GpuState, Signs
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, pci_address
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import ErrorRow, NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.modprobe import kept_by
-
-Facts = dict[str, t.Any]
 
 MISSING, NO_DRIVER, UNSUPPORTED, NO_ROOM = "missing", "no_driver", "unsupported", "no_room"
 # NVML cannot be used. These errors say nothing about the GPUs.
@@ -30,9 +29,9 @@ _LOADED = "/sys/module/nvidia"
 class Found(t.NamedTuple):
     """The GPUs of NVML and of the PCI bus."""
 
-    cards: list[Facts]
+    cards: list[Signs]
     # The error, where NVML as a whole does not answer.
-    problem: Facts | None
+    problem: ErrorRow | None
     answered: bool
     on_bus: list[str]
 
@@ -45,7 +44,7 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
     on_bus = pci.nvidia_devices(tree, pci.DISPLAY)
     try:
         with nvml() as opened:
-            cards: list[Facts] = [gpu_state.read_card(opened, card, tree) for card in opened.cards()]
+            cards = [t.cast("Signs", gpu_state.read_card(opened, card, tree)) for card in opened.cards()]
     except NvmlError as error:
         problem = None
         if error.name in _NOT_ASKED:
@@ -66,7 +65,7 @@ def read(tree: Tree, nvml: t.Callable[[], Nvml], unread: list[str]) -> Found:
     return Found(cards, None, True, on_bus)
 
 
-def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered: t.Mapping[str, Facts]) -> None:
+def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered: t.Mapping[str, GpuState]) -> None:
     """Add GPUs that have no driver while nvidia is loaded. A GPU that is kept for a virtual machine is none of them.
 
     In a container the bus shows foreign GPUs as well. There, only GPUs of the last check count.
@@ -80,24 +79,25 @@ def add_without_driver(found: Found, tree: Tree, kernel_log: log.Log, remembered
     by_address = {card["pci_address"]: card for card in found.cards}
     for address in found.on_bus:
         named = log.normal_address(address)
-        if named in kernel_log.unsupported and by_address.get(address, {}).get("shown_by_nvml") is False:
-            by_address[address].update(shown_by_nvml=None, absent=UNSUPPORTED)
+        card = by_address.get(address)
+        if card and named in kernel_log.unsupported and card.get("shown_by_nvml") is False:
+            card["shown_by_nvml"], card["absent"] = None, UNSUPPORTED
         worked = bool(remembered.get(address, {}).get("uuid"))
         has_driver = pci.driver_of(tree, address) or kept_by(tree, address, was_used=worked)
         if has_driver or not (sees_all or address in remembered):
             continue
-        if address not in by_address:
-            by_address[address] = only_on_bus(address, None)
-            found.cards.append(by_address[address])
+        if card is None:
+            card = only_on_bus(address, None)
+            found.cards.append(card)
         is_unsupported = kernel_log.unsupported & {named, ""}
         # A card that has worked had room, and BAR0 is small: something else than the firmware's setting is wrong.
         bar = kernel_log.no_room.get(named)
         has_no_room = bool(bar) and not worked
-        by_address[address]["absent"] = NO_ROOM if has_no_room else UNSUPPORTED if is_unsupported else NO_DRIVER
-        by_address[address]["bar"] = bar
+        card["absent"] = NO_ROOM if has_no_room else UNSUPPORTED if is_unsupported else NO_DRIVER
+        card["bar"] = bar
 
 
-def add_named(cards: list[Facts], xids: t.Iterable[log.Xid]) -> None:
+def add_named(cards: list[Signs], xids: t.Iterable[log.Xid]) -> None:
     """Add a GPU for every slot that the log names, also when nothing else shows it. In a container the log names foreign GPUs, too."""
     addresses = {log.normal_address(card["pci_address"] or "") for card in cards}
     for address in dict.fromkeys(xid.pci_address for xid in xids):
@@ -105,7 +105,9 @@ def add_named(cards: list[Facts], xids: t.Iterable[log.Xid]) -> None:
             cards.append(only_on_bus(f"{address}.0", None))
 
 
-def add_missing(found: Found, tree: Tree, remembered: t.Mapping[str, Facts], acknowledged: t.Collection[str]) -> None:
+def add_missing(
+    found: Found, tree: Tree, remembered: t.Mapping[str, GpuState], acknowledged: t.Collection[str]
+) -> None:
     """Add GPUs of an earlier check, or of the log, that neither the bus nor NVML shows.
 
     :param remembered: the state of the last check, by `key_of`.
@@ -140,18 +142,19 @@ def add_missing(found: Found, tree: Tree, remembered: t.Mapping[str, Facts], ack
             card["absent"] = MISSING
 
 
-def _is_shown(card: Facts) -> bool:
+def _is_shown(card: Signs) -> bool:
     return "shown_by_nvml" not in card
 
 
-def key_of(card: Facts) -> str:
+def key_of(card: Signs) -> str:
     """Return the key of a GPU in the state. It is the slot, since a lost GPU has no UUID."""
     return card["pci_address"] or card["uuid"] or f"index {card['index']}"
 
 
-def only_on_bus(address: str, shown: bool | None) -> Facts:
+def only_on_bus(address: str, shown: bool | None) -> Signs:
     """Return the facts of a GPU that NVML does not show.
 
     :param shown: False where NVML should show it; None where that is not known.
     """
-    return {"index": None, "uuid": None, "name": None, "pci_address": address, "shown_by_nvml": shown}
+    names = {"index": None, "uuid": None, "name": None, "pci_address": address, "shown_by_nvml": shown}
+    return t.cast("Signs", names)

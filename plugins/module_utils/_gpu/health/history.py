@@ -19,10 +19,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import (
+    GpuState,
+    KeptMessage,
+    Rise,
+    Signs,
+    State,
+    XidRow,
+)
 
-State = dict[str, t.Any]
 Message = t.TypeVar("Message", log.Xid, sxid_log.Sxid)
-Card = t.Mapping[str, t.Any]
 
 VERSION = 1
 # gpud: after two reboots that did not help (DefaultRebootThreshold), within the three days that it remembers (DefaultRetention).
@@ -56,7 +62,7 @@ def parse(text: str) -> State:
     state = json_text.parse(text, _LIMIT)
     if not shape.is_state(state) or state.get("version") != VERSION:
         raise ValueError("it is not of this version")
-    return dict(state)
+    return t.cast("State", state)
 
 
 def at_this_clock(state: State, boot: str, now: float, booted: float) -> State:
@@ -74,10 +80,10 @@ def at_this_clock(state: State, boot: str, now: float, booted: float) -> State:
     def moment(time: float | None) -> float | None:
         return None if time is None or time + moved > now else time + moved
 
-    def moments(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    def moments(rows: t.Iterable[KeptMessage]) -> list[KeptMessage]:
         return [{**row, "time": moment(row["time"])} for row in rows]
 
-    gpus = {
+    gpus: dict[str, GpuState] = {
         key: {**row, "recovered_at": moment(row["recovered_at"]), "xids": moments(row.get("xids", []))}
         for key, row in state["gpus"].items()
     }
@@ -97,22 +103,22 @@ def with_kept(kept: t.Iterable[Message], messages: t.Sequence[Message]) -> list[
     return [old for old in kept if not any(_is_same(old, new) for new in messages)] + list(messages)
 
 
-def _is_same(old: t.Any, new: t.Any) -> bool:
+def _is_same(old: Message, new: Message) -> bool:
     near = old.time is None or new.time is None or abs(old.time - new.time) < _SAME_S
     return near and _without_time(old) == _without_time(new)
 
 
-def _without_time(message: t.Any) -> dict[str, t.Any]:
+def _without_time(message: Message) -> KeptMessage:
     return {name: value for name, value in dataclasses.asdict(message).items() if name not in ("time", "stamped")}
 
 
-def from_rows(kind: type[Message], rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[Message]:
+def from_rows(kind: type[Message], rows: t.Iterable[KeptMessage]) -> list[Message]:
     """Return the messages that a state keeps. Keys of later versions are left alone."""
     names = {field.name for field in dataclasses.fields(kind)}
     return [kind(**{name: value for name, value in row.items() if name in names}) for row in rows]
 
 
-def as_rows(messages: t.Iterable[Message]) -> list[dict[str, t.Any]]:
+def as_rows(messages: t.Iterable[Message]) -> list[KeptMessage]:
     """Return what the state keeps of messages that count: the last of those that differ in nothing but time and text."""
     last = {
         tuple(value for name, value in _without_time(message).items() if name != "text"): message
@@ -122,7 +128,7 @@ def as_rows(messages: t.Iterable[Message]) -> list[dict[str, t.Any]]:
     return [dataclasses.asdict(message) for message in last.values()]
 
 
-def counters_of(card: Card) -> dict[str, float | None]:
+def counters_of(card: Signs) -> dict[str, float | None]:
     """Return the counters that are compared. None is unknown."""
     found = {name: health.at(card, *path) for name, path in _COUNTERS.items()}
     heat, brake = (health.at(card, "counters", "throttled", name) for name in _SLOWDOWNS)
@@ -130,12 +136,12 @@ def counters_of(card: Card) -> dict[str, float | None]:
     return found
 
 
-def active_links(card: Card) -> list[int]:
+def active_links(card: Signs) -> list[int]:
     """Return the numbers of the active NVLinks."""
     return [row["link"] for row in health.at(card, "nvlink", "links") or [] if row["active"]]
 
 
-def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | None:
+def compare(before: GpuState, card: Signs, seconds: float) -> Rise | None:
     """Return the rise of each counter since the last check; None without one.
 
     A counter that is lower than before began again with the driver: all of it is new.
@@ -143,7 +149,7 @@ def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | Non
     if not before or seconds <= 0:
         return None
     then = before["counters"]
-    more: dict[str, t.Any] = {"seconds": seconds}
+    more: Rise = {"seconds": seconds}
     for name, now in counters_of(card).items():
         earlier = then.get(name)
         more[name] = None if now is None or earlier is None else now - earlier if now >= earlier else now
@@ -153,7 +159,7 @@ def compare(before: State, card: Card, seconds: float) -> dict[str, t.Any] | Non
     return more
 
 
-def recovered_at(before: State, card: Card, xids: t.Iterable[log.Xid], read_at: float | None) -> float | None:
+def recovered_at(before: GpuState, card: Signs, xids: t.Iterable[log.Xid], read_at: float | None) -> float | None:
     """Return a time before which everything was over when the driver withdrew its recovery action: by an Xid 154, or between two checks.
 
     :param read_at: when the last check read the recovery action. The reset was later: an Xid between them may be from after it.
@@ -170,14 +176,15 @@ def split(
     recovered: float | None,
     alive: t.Collection[int] | None,
     users: t.Collection[t.Any] | None = None,
-) -> tuple[list[log.Xid], list[dict[str, t.Any]]]:
+) -> tuple[list[log.Xid], list[XidRow]]:
     """Split Xids into those that still count, and those that are over, each with the reason.
 
     :param recovered: the time at which the GPU was healthy again. After a reboot the log is a new one.
     :param alive: ids of all processes of the host; None where they cannot be seen.
     :param users: the processes that use the GPU now; None where it does not report them.
     """
-    open_ones, over = [], []
+    open_ones: list[log.Xid] = []
+    over: list[XidRow] = []
     for xid in xids:
         verdict = log.verdict_of(xid)
         why = ""
@@ -192,13 +199,15 @@ def split(
         if verdict == data.RESTART_APP and xid.pid is None and alive is not None and users is not None and not users:
             why = "no program uses the GPU any more"
         if why:
-            over.append({**xid.as_result(), "over": why})
+            row = xid.as_result()
+            row["over"] = why
+            over.append(row)
         else:
             open_ones.append(xid)
     return open_ones, over
 
 
-def boots_with(before: State, xids: t.Iterable[log.Xid], boot: str, now: float) -> dict[str, dict[str, float]]:
+def boots_with(before: GpuState, xids: t.Iterable[log.Xid], boot: str, now: float) -> dict[str, dict[str, float]]:
     """Return the boots of each Xid that needs a reset or a reboot, with the last time of it."""
     kept = {
         code: {name: time for name, time in boots.items() if now - time <= REMEMBERED_S}
@@ -215,12 +224,10 @@ def returned(boots: t.Mapping[str, t.Mapping[str, float]], boot: str) -> list[in
     return sorted(int(code) for code, times in boots.items() if boot in times and len(times) > REBOOTS)
 
 
-def remember(
-    card: Card, recovered: float | None, boots: t.Mapping[str, t.Mapping[str, float]], **windows: t.Any
-) -> dict[str, t.Any]:
+def remember(card: Signs, recovered: float | None, boots: dict[str, dict[str, float]], windows: GpuState) -> GpuState:
     """Return the state of this GPU for the next check.
 
-    :param windows: the counts of _gpu.health.windows.
+    :param windows: the counts of _gpu.health.windows, and the Xids.
     """
     return {
         "uuid": card.get("uuid"),

@@ -20,10 +20,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.
     NVML,
     Limits,
     Reason,
-    Signs,
     at,
     reason,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import Signs
 
 # Transfers a second and lane, in thousand millions. One bit in 10**12 may be wrong (PCI Express Base Specification), so that a lane of the
 # first generation has 2.5 / 1000 errors a second (DCGM, GetExpectedPcieReplayRate).

@@ -21,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock i
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, report, request, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import run as runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import FullReport
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.notify import send
 
@@ -37,9 +38,19 @@ def run(command: t.Sequence[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def check(
-    settings: t.Mapping[str, t.Any], tree: Tree, now: float, notify: t.Callable[[str, str], str] = send
-) -> dict[str, t.Any]:
+class Settings(t.TypedDict, total=False):
+    """The settings that the role has written. A missing one has its default."""
+
+    window: str
+    limits: dict[str, float | None] | None
+    expected_count: int | None
+    acknowledged: list[str] | None
+    ignore: list[str] | None
+    textfile_directory: str
+    notify: bool
+
+
+def check(settings: Settings, tree: Tree, now: float, notify: t.Callable[[str, str], str] = send) -> FullReport:
     """Check the GPUs, write the files, and send what fails now and did not in the last report.
 
     :raises Refusal: a setting is not valid.
@@ -56,7 +67,7 @@ def check(
         kept, unread = state.read_kept(tree.at(state.STATE))
         result, next_state = runner.check(host, window, limits, kept, declared)
         result["unread"] += unread
-        full_report = {**result, "findings": report.findings(result)}
+        full_report: FullReport = {**result, "findings": report.findings(result)}
         earlier = state.read_failing(tree.at(state.REPORT))
         for path, text in (
             (state.REPORT, json.dumps(full_report, indent=1, sort_keys=True) + "\n"),
@@ -77,7 +88,7 @@ def main() -> int:
     """Check the GPUs, and print the findings for the journal."""
     tree = Tree()
     try:
-        settings = json.loads(tree.text(SETTINGS) or "{}")
+        settings: Settings = json.loads(tree.text(SETTINGS) or "{}")
         full_report = check(settings, tree, time.time())
     except (Refusal, Busy, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")

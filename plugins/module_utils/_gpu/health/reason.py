@@ -11,8 +11,6 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 
-Signs = t.Mapping[str, t.Any]
-
 RMA = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/rma-policy-thresholds-for-row-remapping.html"
 ROWS = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/row-remapping.html"
 PAGES = "https://docs.nvidia.com/deploy/dynamic-page-retirement/visibility.html"

@@ -11,8 +11,12 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
-
-Facts = t.Mapping[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import (
+    GpuRow,
+    ReasonRow,
+    Result,
+    SwitchRow,
+)
 
 # The reason of the host that is not an error of NVML (_gpu.health.run).
 COUNT = "gpu_count"
@@ -49,13 +53,13 @@ _OF_CARDS = (
 _OF_THE_DRIVER = frozenset({"nvml_DRIVER_NOT_LOADED", "nvml_LIB_RM_VERSION_MISMATCH", "nvml_LIBRARY_NOT_FOUND"})
 
 
-def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
+def findings(result: Result, prefix: str = "gpu_health") -> list[dict[str, str]]:
     """Return the findings: each GPU, each NVSwitch with SXids, an expected number of GPUs, NVML, and what could not be read."""
     of_nvml = [row for row in result["reasons"] if row["what"] != COUNT]
     names = {row["what"] for row in of_nvml}
     found = [_of_gpu(gpu, names, prefix) for gpu in result["gpus"]]
-    found += [_of_switch(switch, prefix) for switch in result.get("nvswitches", [])]
-    if result.get("expected_count"):
+    found += [_of_switch(switch, prefix) for switch in result["nvswitches"]]
+    if result["expected_count"]:
         found.append(_of_count(result, prefix))
     verdict = health.gravest(row["verdict"] for row in of_nvml)
     status = "warn" if names & _OF_THE_DRIVER else status_of(verdict)
@@ -78,13 +82,13 @@ def findings(result: Facts, prefix: str = "gpu_health") -> list[dict[str, str]]:
     return found
 
 
-def message(rows: t.Iterable[Facts], earlier: t.Container[str]) -> str:
+def message(rows: t.Iterable[dict[str, str]], earlier: t.Container[str]) -> str:
     """Return the findings that fail, and did not *earlier*, as a text for people."""
     new = [row for row in rows if row["status"] == "fail" and row["id"] not in earlier]
     return "\n".join(f"{row['evidence']}. To do: {row['remedy']}" for row in new)
 
 
-def _of_gpu(gpu: Facts, of_host: t.Collection[str], prefix: str) -> dict[str, str]:
+def _of_gpu(gpu: GpuRow, of_host: t.Collection[str], prefix: str) -> dict[str, str]:
     """Return the finding of a GPU, without the errors of NVML as a whole: they have a finding of their own."""
     reasons = [row for row in gpu["reasons"] if row["what"] not in of_host]
     verdict = health.gravest(row["verdict"] for row in reasons)
@@ -99,7 +103,7 @@ def _of_gpu(gpu: Facts, of_host: t.Collection[str], prefix: str) -> dict[str, st
     }
 
 
-def _of_switch(switch: Facts, prefix: str) -> dict[str, str]:
+def _of_switch(switch: SwitchRow, prefix: str) -> dict[str, str]:
     return {
         "id": f"{prefix}.{slug(switch['name'])}",
         "status": status_of(switch["verdict"]),
@@ -108,7 +112,7 @@ def _of_switch(switch: Facts, prefix: str) -> dict[str, str]:
     }
 
 
-def _of_count(result: Facts, prefix: str) -> dict[str, str]:
+def _of_count(result: Result, prefix: str) -> dict[str, str]:
     row = next((row for row in result["reasons"] if row["what"] == COUNT), None)
     return {
         "id": f"{prefix}.count",
@@ -118,7 +122,7 @@ def _of_count(result: Facts, prefix: str) -> dict[str, str]:
     }
 
 
-def _of_host(result: Facts, reasons: t.Sequence[Facts]) -> str:
+def _of_host(result: Result, reasons: t.Sequence[ReasonRow]) -> str:
     if reasons:
         return "; ".join(row["evidence"] for row in reasons)
     return f"the host has {len(result['gpus'])} NVIDIA GPUs" if result["gpus"] else "no NVIDIA GPU here"
@@ -129,7 +133,7 @@ def status_of(verdict: str) -> str:
     return _STATUSES.get(verdict, "fail")
 
 
-def name_of(gpu: Facts) -> str:
+def name_of(gpu: GpuRow) -> str:
     """Return the name of a GPU in findings."""
     return str(gpu["uuid"] or gpu["pci_address"] or f"index {gpu['index']}")
 
@@ -139,12 +143,12 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
 
 
-def _evidence(reasons: t.Sequence[Facts]) -> str:
+def _evidence(reasons: t.Sequence[ReasonRow]) -> str:
     lines = [f"{row['what']} ({row['evidence']})" for row in reasons if row["verdict"] != data.PASS]
     return f": {'; '.join(lines)[:700]}" if lines else ""
 
 
-def metrics(result: Facts) -> str:
+def metrics(result: Result) -> str:
     """Return metrics in Prometheus' text format. A value that a card does not have has no line: 0 would be a value."""
     gpus = [(_labels(gpu), gpu) for gpu in result["gpus"]]
     lines = [
@@ -183,7 +187,7 @@ def metrics(result: Facts) -> str:
                     f'name="{_escaped(row["name"])}",pci_address="{_escaped(row["pci_address"])}"',
                     health.rank(row["verdict"]),
                 )
-                for row in result.get("nvswitches", [])
+                for row in result["nvswitches"]
             ],
         ),
         *_metric(
@@ -212,7 +216,7 @@ def _explained(description: str) -> str:
     return f"{description}: {', '.join(f'{number} {name}' for number, name in enumerate(data.VERDICTS))}."
 
 
-def _reasons(gpu: Facts) -> dict[str, int]:
+def _reasons(gpu: GpuRow) -> dict[str, int]:
     """Return the rank of each reason by its name; of two with one name, the graver one."""
     found: dict[str, int] = {}
     for row in gpu["reasons"]:
@@ -227,7 +231,7 @@ def _count(codes: t.Iterable[int]) -> dict[int, int]:
     return found
 
 
-def _labels(gpu: Facts) -> str:
+def _labels(gpu: GpuRow) -> str:
     labels = {"uuid": gpu["uuid"], "pci_address": gpu["pci_address"], "name": gpu["name"]}
     return ",".join(f'{name}="{_escaped(str(value or ""))}"' for name, value in labels.items())
 

@@ -9,7 +9,6 @@ The module gpu_health and the program of the role gpu_health both run it. It cha
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
@@ -25,8 +24,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.request import Request
-
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import (
+    GpuRow,
+    GpuState,
+    Result,
+    Signs,
+    State,
+    SwitchRow,
+)
 
 
 def check(
@@ -35,7 +40,7 @@ def check(
     limits: health.Limits | None = None,
     kept: str = "",
     request: Request | None = None,
-) -> tuple[Facts, history.State]:
+) -> tuple[Result, State]:
     """Check all GPUs; return the result of the module, and the state that the next check needs.
 
     :param window: seconds; older Xids are left out. None takes all of this boot.
@@ -78,7 +83,8 @@ def check(
         facts.uptime_s(host.tree),
         earliest,
     )
-    gpus, states = [], {}
+    gpus: list[GpuRow] = []
+    states: dict[str, GpuState] = {}
     for card in found.cards:
         address = log.normal_address(card["pci_address"] or "")
         own = [xid for xid in kernel_log.xids if xid.pci_address == address]
@@ -92,11 +98,10 @@ def check(
     reasons += _judge_count(gpus, request.expected_count)
     reasons = [health.ignored(row) if row.what in request.ignored else row for row in reasons]
     switches = _judge_switches(kernel_log.sxids, earliest, request.ignored)
-    result = {
-        "verdict": health.gravest(
-            row["verdict"] for row in [*gpus, *switches, *(dataclasses.asdict(row) for row in reasons)]
-        ),
-        "reasons": [dataclasses.asdict(row) for row in reasons],
+    rows = [health.row_of(row) for row in reasons]
+    result: Result = {
+        "verdict": health.gravest(row["verdict"] for row in [*gpus, *switches, *rows]),
+        "reasons": rows,
         "gpus": gpus,
         "nvswitches": switches,
         "expected_count": request.expected_count,
@@ -104,13 +109,17 @@ def check(
         "time": host.now,
         "since": last.get("time"),
     }
-    clocks = {"time": host.now, "read_at": read_at, "boot": boot, "booted": booted}
-    of_log = {
+    return result, {
+        "version": history.VERSION,
+        "time": host.now,
+        "read_at": read_at,
+        "boot": boot,
+        "booted": booted,
+        "gpus": states,
         "sxids": history.as_rows(kernel_log.sxids),
         "unsupported": sorted(kernel_log.unsupported),
         "no_room": kernel_log.no_room,
     }
-    return result, {"version": history.VERSION, **clocks, **of_log, "gpus": states}
 
 
 class _Context(t.NamedTuple):
@@ -123,12 +132,12 @@ class _Context(t.NamedTuple):
     read_before: float | None
     alive: frozenset[int] | None
     found: cards.Found
-    of_host: Facts
+    of_host: health.OfHost
     uptime_s: float | None
     earliest: float | None
 
 
-def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid]) -> tuple[Facts, Facts]:
+def _judge(context: _Context, card: Signs, then: GpuState, all_xids: list[log.Xid]) -> tuple[GpuRow, GpuState]:
     """Judge one GPU; return its row of the result, and the state that the next check needs.
 
     :param then: its state after the last check.
@@ -139,7 +148,8 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
         # Another card is in the same slot, and has no history.
         then = {}
     # A lost card no longer has its UUID and name; the last check has.
-    card = {**card, **{name: card[name] or then.get(name) for name in ("uuid", "name")}}
+    card = card.copy()
+    card["uuid"], card["name"] = card["uuid"] or then.get("uuid"), card["name"] or then.get("name")
     absent, bar = card.pop("absent", None), card.pop("bar", None)
     away = windows.absent_in(
         then.get("absent_in", {}), boot, now, absent in (cards.MISSING, cards.NO_DRIVER), history.REMEMBERED_S
@@ -148,25 +158,28 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
     pages, samples = windows.double_bit_pages(card), then.get("pages", [])
     if context.boot_before != boot:
         # A recovery action ends with its boot, and says nothing of the Xids of this boot. Nor do those of the last.
-        then = {**then, "recovery_action": None, "recovered_at": None, "xids": []} if then else {}
+        then = then.copy()
+        if then:
+            then["recovery_action"], then["recovered_at"], then["xids"] = None, None, []
     whole = history.with_kept(history.from_rows(log.Xid, then.get("xids", []) if boot else []), all_xids)
     recovered = history.recovered_at(then, card, whole, context.read_before)
     lasting, _over = history.split(whole, recovered, context.alive, card.get("processes"))
     open_ones, over = history.split(log.since(whole, context.earliest), recovered, context.alive, card.get("processes"))
     boots = history.boots_with(then, open_ones, boot, now)
     since = history.compare(then, card, context.seconds)
-    judged = {
-        **card,
-        "since_last_check": since,
-        "returned_xids": history.returned(boots, boot),
-        "absence": absent and {"what": absent, "boots": len(away), "bar": bar},
-        "repeated_xids": windows.repeats(events),
-        "double_bit_pages_in_a_week": windows.pages_in_a_week(samples, pages, now),
-        "expected_nvlinks": links.expected_links(card, context.found.cards),
-        "uptime_s": context.uptime_s,
-    }
-    row = {
-        **{name: card.get(name) for name in ("index", "uuid", "pci_address", "name")},
+    judged = card.copy()
+    judged["since_last_check"] = since
+    judged["returned_xids"] = history.returned(boots, boot)
+    judged["absence"] = {"what": absent, "boots": len(away), "bar": bar} if absent else None
+    judged["repeated_xids"] = windows.repeats(events)
+    judged["double_bit_pages_in_a_week"] = windows.pages_in_a_week(samples, pages, now)
+    judged["expected_nvlinks"] = links.expected_links(card, context.found.cards)
+    judged["uptime_s"] = context.uptime_s
+    row: GpuRow = {
+        "index": card["index"],
+        "uuid": card["uuid"],
+        "pci_address": card["pci_address"],
+        "name": card["name"],
         **health.judge(judged, open_ones, context.of_host),
         "xids": [xid.as_result() for xid in open_ones],
         "xids_over": over,
@@ -178,17 +191,19 @@ def _judge(context: _Context, card: Facts, then: Facts, all_xids: list[log.Xid])
         card,
         recovered,
         boots,
-        # The next check does not expect a GPU in a slot that only the log names.
-        seen=absent != cards.MISSING or bool(card["uuid"]) or then.get("seen", False),
-        absent_in=away,
-        events=events,
-        pages=windows.sampled(samples, pages, now),
-        xids=history.as_rows(lasting),
+        {
+            # The next check does not expect a GPU in a slot that only the log names.
+            "seen": absent != cards.MISSING or bool(card["uuid"]) or then.get("seen", False),
+            "absent_in": away,
+            "events": events,
+            "pages": windows.sampled(samples, pages, now),
+            "xids": history.as_rows(lasting),
+        },
     )
     return row, state
 
 
-def _judge_count(gpus: t.Sequence[Facts], expected: int | None) -> list[health.Reason]:
+def _judge_count(gpus: t.Sequence[GpuRow], expected: int | None) -> list[health.Reason]:
     away = {cards.MISSING, cards.NO_DRIVER, "not_shown"}
     count = sum(not away & {row["what"] for row in gpu["reasons"]} for gpu in gpus)
     if not expected or count == expected:
@@ -202,9 +217,9 @@ def _judge_count(gpus: t.Sequence[Facts], expected: int | None) -> list[health.R
 
 def _judge_switches(
     sxids: t.Iterable[sxid_log.Sxid], earliest: float | None, ignored: t.Collection[str]
-) -> list[Facts]:
+) -> list[SwitchRow]:
     """Return a row for each NVSwitch with SXids in the log."""
-    rows: dict[str, Facts] = {}
+    rows: dict[str, SwitchRow] = {}
     recent = [sxid for sxid in sxids if earliest is None or sxid.time is None or sxid.time >= earliest]
     for (switch, address, code), same in sxid_log.by_switch(recent).items():
         worst = max(same, key=lambda sxid: health.rank(sxid.verdict))
@@ -213,6 +228,7 @@ def _judge_switches(
             f"sxid_{code}", f"{often}: {worst.text}", sxid_log.GUIDE, worst.verdict, worst.next_step
         )
         sxid_reason = health.ignored(sxid_reason) if sxid_reason.what in ignored else sxid_reason
-        row = rows.setdefault(address, {"name": switch, "pci_address": address, "reasons": []})
-        row["reasons"].append(dataclasses.asdict(sxid_reason))
-    return [{**row, "verdict": health.gravest(reason["verdict"] for reason in row["reasons"])} for row in rows.values()]
+        row = rows.setdefault(address, {"name": switch, "pci_address": address, "verdict": data.PASS, "reasons": []})
+        row["reasons"].append(health.row_of(sxid_reason))
+        row["verdict"] = health.gravest([row["verdict"], sxid_reason.verdict])
+    return list(rows.values())

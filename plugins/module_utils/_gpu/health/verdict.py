@@ -31,12 +31,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.
     ROWS,
     Limits,
     Reason,
-    Signs,
     at,
     gravest,
     rank,
     reason,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import ReasonRow, Signs, Verdict
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import ErrorRow
 
 # NVML's errors, by their stable names. Every other error is MONITOR: it says nothing about the GPU by itself.
 ERROR_VERDICTS = {
@@ -49,19 +50,25 @@ ERROR_VERDICTS = {
     "INSUFFICIENT_POWER": data.REBOOT,
     "CORRUPTED_INFOROM": data.REBOOT,
 }
-__all__ = ["GPUD", "Limits", "Reason", "at", "gravest", "judge", "of_error", "rank", "reason"]
+__all__ = ["GPUD", "Limits", "Reason", "at", "gravest", "judge", "of_error", "rank", "reason", "row_of"]
 
 # Slow-downs by the hardware itself, by gpu_info's names. Software that keeps a limit of power or heat works as designed.
 HARDWARE_SLOWDOWNS = ("hw_slowdown", "hw_thermal", "power_brake")
 
 
-def judge(card: Signs, xids: t.Sequence[log.Xid], host: Signs) -> dict[str, t.Any]:
+class OfHost(t.TypedDict, total=False):
+    """What counts for all GPUs: the error where NVML as a whole does not answer, and the reasons that are reported and do not count."""
+
+    problem: ErrorRow | None
+    limits: Limits | None
+    ignored: t.Collection[str]
+
+
+def judge(card: Signs, xids: t.Sequence[log.Xid], host: OfHost) -> Verdict:
     """Return the verdict on a GPU and all reasons, the deciding one first.
 
     :param card: the facts of _gpu.state.read_card(), with those that _gpu.health.run adds. A missing value or None is unknown.
     :param xids: the Xids of this GPU that are not over (_gpu.health.history.split()).
-    :param host: ``problem``, as NvmlError.as_result() returns it, where NVML as a whole does not answer; ``limits``; ``ignored`` names the
-        reasons that are reported and do not count.
     """
     limits = host.get("limits") or Limits()
     reasons = [
@@ -80,8 +87,13 @@ def judge(card: Signs, xids: t.Sequence[log.Xid], host: Signs) -> dict[str, t.An
     ordered = sorted(reasons, key=lambda reason: -rank(reason.verdict))
     return {
         "verdict": gravest(reason.verdict for reason in reasons),
-        "reasons": [dataclasses.asdict(reason) for reason in ordered],
+        "reasons": [row_of(reason) for reason in ordered],
     }
+
+
+def row_of(row: Reason) -> ReasonRow:
+    """Return a reason in a result."""
+    return t.cast("ReasonRow", dataclasses.asdict(row))
 
 
 def ignored(row: Reason) -> Reason:
@@ -92,7 +104,7 @@ def ignored(row: Reason) -> Reason:
 # --- In the order of authority ---------------------------------------------------------------------------------------
 
 
-def _handle(card: Signs, host: Signs) -> t.Iterator[Reason]:
+def _handle(card: Signs, host: OfHost) -> t.Iterator[Reason]:
     for problem in (host.get("problem"), card.get("problem")):
         if problem:
             yield of_error(problem)
@@ -101,7 +113,7 @@ def _handle(card: Signs, host: Signs) -> t.Iterator[Reason]:
         yield reason("not_shown", evidence, NVML, data.REBOOT)
 
 
-def of_error(problem: Signs) -> Reason:
+def of_error(problem: ErrorRow) -> Reason:
     """Return the reason for an error of NVML."""
     name = problem["nvml_error"]
     verdict = ERROR_VERDICTS.get(name, data.MONITOR)

@@ -14,8 +14,22 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.state import REPORT, TEXTFILE
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import sandboxing
 
-Params = t.Mapping[str, t.Any]
 Outcome = tuple[int, str, str]
+
+
+class Request(t.TypedDict):
+    """The options of the role that say where the report is, and when it is stale."""
+
+    interval_s: int
+    textfile_directory: str
+
+
+class Read(t.TypedDict):
+    """What READ prints."""
+
+    age_s: int
+    findings: list[Finding]
+
 
 TIMER, SERVICE = "rigwright-gpu-health.timer", "rigwright-gpu-health.service"
 # Right after the role the first check may still run.
@@ -37,23 +51,22 @@ def stale_s(interval_s: int) -> int:
     return 3 * interval_s + 60
 
 
-def read_report(run: t.Callable[..., Outcome], request: Params) -> tuple[dict[str, t.Any], str]:
+def read_report(run: t.Callable[..., Outcome], request: Request) -> tuple[Read | None, str]:
     """Read the report and the textfile as nobody; Prometheus' exporter has no rights either.
 
-    :return: what READ prints, and the last line of an error; one of them is empty.
+    :return: what READ prints, and the last line of an error; one of them is missing.
     """
     directory = request["textfile_directory"]
     paths = [REPORT, *([f"{directory}/{TEXTFILE}"] if directory else [])]
     status, text, error = run(["runuser", "--user", "nobody", "--", "python3", "-I", "-c", READ, *paths])
     if status != 0:
-        return {}, (error.strip().splitlines() or ["the report could not be read"])[-1]
-    found: dict[str, t.Any] = json.loads(text)
-    return found, ""
+        return None, (error.strip().splitlines() or ["the report could not be read"])[-1]
+    return json.loads(text), ""
 
 
 def read_fresh_report(
-    run: t.Callable[..., Outcome], request: Params, wait: t.Callable[[float], None]
-) -> tuple[dict[str, t.Any], str]:
+    run: t.Callable[..., Outcome], request: Request, wait: t.Callable[[float], None]
+) -> tuple[Read | None, str]:
     """Read the report until it is fresh, or for a while."""
     for _attempt in range(ATTEMPTS - 1):
         found, error = read_report(run, request)
@@ -74,9 +87,9 @@ def timer_finding(outcome: Outcome) -> Finding:
     )
 
 
-def report_findings(found: Params, error: str, interval_s: int) -> list[Finding]:
+def report_findings(found: Read | None, error: str, interval_s: int) -> list[Finding]:
     """Return the findings on the age of a report, and those in it."""
-    fresh = bool(found) and found["age_s"] <= stale_s(interval_s)
+    fresh = found is not None and found["age_s"] <= stale_s(interval_s)
     return [
         finding(
             "gpu_health.fresh",
@@ -85,12 +98,12 @@ def report_findings(found: Params, error: str, interval_s: int) -> list[Finding]
             f"read `journalctl --unit {SERVICE}`; gpu_health_textfile_directory has to exist,"
             " as node_exporter's package creates it",
         ),
-        *found.get("findings", []),
+        *(found["findings"] if found else []),
     ]
 
 
 def findings(
-    run: t.Callable[..., Outcome], request: Params, wait: t.Callable[[float], None] = time.sleep
+    run: t.Callable[..., Outcome], request: Request, wait: t.Callable[[float], None] = time.sleep
 ) -> list[Finding]:
     """Return the findings on the timer, on its unit and on the report, and those of the last check."""
     found, error = read_fresh_report(run, request, wait)

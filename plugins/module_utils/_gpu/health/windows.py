@@ -11,11 +11,14 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import reason as base
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log as log
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import Repeat
 
 DAY_S, WEEK_S = 24 * 3600, 7 * 24 * 3600
 # Code, time, process and place of an Xid.
 Event = list[t.Any]
 Events = dict[str, list[Event]]
+
+
 # The most events of a boot that are kept.
 _MOST = 1000
 # They follow other Xids, or report the recovery action.
@@ -38,12 +41,12 @@ def events_with(before: Events, xids: t.Iterable[log.Xid], boot: str, now: float
     return {name: events[-_MOST:] for name, events in found.items() if events}
 
 
-def repeats(events: Events) -> list[dict[str, t.Any]]:
+def repeats(events: Events) -> list[Repeat]:
     """Count each Xid, and find the place on the chip that has most of its lines."""
     by_code: dict[int, list[Event]] = {}
     for event in (event for events in events.values() for event in events):
         by_code.setdefault(event[0], []).append(event)
-    found = []
+    found: list[Repeat] = []
     for code, rows in sorted(by_code.items()):
         places = collections.Counter(row[3] for row in rows if row[3])
         place, at_place = max(places.items(), key=lambda item: item[1], default=("", 0))

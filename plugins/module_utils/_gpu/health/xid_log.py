@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import sxid_log
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_catalogue as data
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import XidRow
 
 # nvErrorLog of the open kernel module: "Xid (PCI:%04x:%02x:%02x GPU-I:%02u GPU-CI:%02u): %d, pid=%s, name=%s, %s". Older drivers leave out
 # "PCI:" or the process; only a GPU with MIG has the instances.
@@ -115,14 +116,17 @@ class Xid:
         found = _CAUSE.search(self.text)
         return int(found[1]) if found else None
 
-    def as_result(self) -> dict[str, t.Any]:
+    def as_result(self) -> XidRow:
         """Return the keys of a module's result."""
         row = data.find(self.code)
-        facts = dataclasses.asdict(self)
-        stamped = facts.pop("stamped")
         return {
-            **facts,
-            "time": self.time if stamped is None else stamped,
+            "code": self.code,
+            "pci_address": self.pci_address,
+            "time": self.time if self.stamped is None else self.stamped,
+            "pid": self.pid,
+            "process": self.process,
+            "gpu_instance": self.gpu_instance,
+            "text": self.text,
             "name": row.name,
             "subsystem": row.subsystem,
             "action": row.action,

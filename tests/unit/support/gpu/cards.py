@@ -47,7 +47,7 @@ WELL: dict[str, Any] = {
 }
 
 
-def card(**signs: Any) -> dict[str, Any]:
+def card(**signs: Any) -> Any:
     """Return the facts of a healthy card with changes: `card(counters__remapped_rows__failure=True)`."""
     facts = copy.deepcopy(WELL)
     for path, value in signs.items():

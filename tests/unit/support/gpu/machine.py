@@ -90,9 +90,7 @@ class Machine:
     def reboot(self, number: int) -> None:
         self.write("/proc/sys/kernel/random/boot_id", f"boot-{number}\n")
 
-    def check(
-        self, now: float = NOW, uptime: float | None = None, took: float = 0, **options: Any
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def check(self, now: float = NOW, uptime: float | None = None, took: float = 0, **options: Any) -> tuple[Any, Any]:
         nvml: Callable[[], Any] = lambda: Driver(self.cards, self.error)  # noqa: E731
         # The clock goes right unless *uptime* says otherwise.
         passed = UPTIME + now - NOW if uptime is None else uptime

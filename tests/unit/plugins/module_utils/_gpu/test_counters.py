@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
 from harness.fakes import nvml as fake_nvml
 
 
-def read() -> dict[str, Any]:
+def read() -> Any:
     with Nvml() as nvml:
         reader = Reader(nvml, nvml.cards()[0])
         reader.load(counters.FIELDS)

@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 
 from harness.fakes import nvml as fake_nvml
 
-Facts = dict[str, Any]
+Facts = Any
 
 
 def read(gpu: int = 0) -> Facts:

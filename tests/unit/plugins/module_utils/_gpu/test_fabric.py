@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader 
 from harness.fakes.nvml import fake
 
 
-def read(model: str = "H200", failing: bool = False, **facts: Any) -> dict[str, Any] | None:
+def read(model: str = "H200", failing: bool = False, **facts: Any) -> Any:
     with fake([model]) as machine, Nvml() as nvml:
         machine.set(0, **facts)
         if failing:

@@ -42,7 +42,7 @@ class Host:
         self.write(f"/proc/{pid}/cmdline", command.replace(" ", "\0") + "\0")
         self.write(f"/proc/{pid}/environ", environment.replace(" ", "\0") + "\0")
 
-    def gather(self) -> dict[str, Any]:
+    def gather(self) -> Any:
         return inventory.gather(Tree(str(self.root)))
 
 

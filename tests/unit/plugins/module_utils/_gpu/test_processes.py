@@ -29,7 +29,7 @@ def add(root: Path, pid: int, uid: int, command: str) -> None:
     (process / "cmdline").write_text("\0".join(command.split()) + "\0")
 
 
-def read(root: Path) -> list[dict[str, Any]] | None:
+def read(root: Path) -> Any:
     with Nvml() as nvml:
         return processes.read(Reader(nvml, nvml.cards()[0]), Tree(str(root)))
 

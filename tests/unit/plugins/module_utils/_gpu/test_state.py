@@ -16,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 
 from harness.fakes import nvml as fake_nvml
 
-Facts = dict[str, Any]
+Facts = Any
 
 
 def read(tree: Tree | None = None, gpu: int = 0) -> Facts:
@@ -170,7 +170,10 @@ def test_mig_devices_have_profile_placement_and_memory() -> None:
     assert [row["profile"] for row in before] == ["1g.10gb"] * 3
     remaining = {row["uuid"] for row in before if row["gpu_instance_id"] != gone}
     assert {row["uuid"] for row in facts["mig_devices"]} == remaining
-    assert all(row["placement"]["size"] == 1 and row["sm_count"] == 16 for row in facts["mig_devices"])
+    assert all(
+        row["placement"] == {**(row["placement"] or {}), "size": 1} and row["sm_count"] == 16
+        for row in facts["mig_devices"]
+    )
     assert facts["sharing"] == {"mode": "mig", "mps_servers": [], "slices": 2}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.xid_log import Xid
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse
 
 from tests.unit.support.gpu.reports import COUNTERS, HEALTHY, REQUEST, card, events, samples
@@ -240,7 +241,7 @@ def test_test_without_windows_is_not_measured(missing: set[str]):
 
 def test_unmeasured_test_hides_no_failure():
     rows = [row for row in events() if row.get("test") != "copy"]
-    found = accept.report(card(), card(), REQUEST, rows, samples(), [{"code": 79, "text": "gone"}])
+    found = accept.report(card(), card(), REQUEST, rows, samples(), [Xid(79, "0000:41:00", text="gone").as_result()])
 
     assert (found["verdict"], accept.finding(found)["status"]) == ("not_measured", "fail")
 

@@ -17,9 +17,9 @@ SLOT = "0000:41:00"
 NOW = 1_000_000.0
 
 
-def kept(**signs: Any) -> dict[str, Any]:
+def kept(**signs: Any) -> Any:
     """Return the state after a check of such a card."""
-    return history.remember(card(**signs), None, {})
+    return history.remember(card(**signs), None, {}, {})
 
 
 def taken_back(time: float) -> Xid:
@@ -98,23 +98,23 @@ def test_recovery_by_xid_154_or_between_two_checks() -> None:
     assert history.recovered_at(before, card(counters__recovery_action="reset"), [], NOW) is None
     assert history.recovered_at(before, card(counters__recovery_action=None), [], NOW) is None
     assert history.recovered_at(kept(), card(), [], NOW) is None
-    assert history.recovered_at({**kept(), "recovered_at": NOW - 9}, card(), [], NOW) == NOW - 9
+    assert history.recovered_at(kept() | {"recovered_at": NOW - 9}, card(), [], NOW) == NOW - 9
 
 
 def test_xid_returns_after_two_reboots_and_not_before() -> None:
-    state: dict[str, Any] = {}
+    state: Any = {}
     returns = []
     for number, boot in enumerate(["one", "one", "two", "three"]):
         boots = history.boots_with(state, [Xid(119, SLOT)], boot, NOW + number)
         returns.append(history.returned(boots, boot))
-        state = history.remember(card(), None, boots)
+        state = history.remember(card(), None, boots, {})
     assert returns == [[], [], [], [119]]
     # It is there in this boot, or it is no return.
     assert history.returned(history.boots_with(state, [], "four", NOW + 9), "four") == []
 
 
 def test_old_boots_and_program_xids_are_no_returns() -> None:
-    old = {"boots": {"119": {"one": NOW - history.REMEMBERED_S - 1, "two": NOW - 5}}}
+    old: Any = {"boots": {"119": {"one": NOW - history.REMEMBERED_S - 1, "two": NOW - 5}}}
     assert history.boots_with(old, [Xid(119, SLOT), Xid(31, SLOT)], "three", NOW) == {
         "119": {"two": NOW - 5, "three": NOW}
     }

@@ -30,7 +30,7 @@ def test_host_has_its_own_replay_limit(replays: int, limit: float | None, report
     assert bool(health.judge(signs, [], {"limits": limits})["reasons"]) is reported
 
 
-def linked(name: str, active: int, count: int = 12, **signs: Any) -> dict[str, Any]:
+def linked(name: str, active: int, count: int = 12, **signs: Any) -> Any:
     return card(name=name, nvlink={"count": count, "active": active, "links": []}, **signs)
 
 
@@ -53,7 +53,7 @@ def test_wired_board_expects_all_links(name: str, expected: int | None) -> None:
 
 
 @pytest.mark.parametrize("others", [[], [card(nvlink=None)]])
-def test_wired_gpu_without_a_peer_expects_no_link(others: list[dict[str, Any]]) -> None:
+def test_wired_gpu_without_a_peer_expects_no_link(others: list[Any]) -> None:
     """On an adapter for a PCIe slot, or alone in a virtual machine, nothing is at the other end."""
     alone = linked("Tesla V100-SXM2-16GB", active=0, count=6)
     assert links.expected_links(alone, [alone, *others]) is None

@@ -75,7 +75,7 @@ def test_missing_textfile_directory_fails_and_keeps_report(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"window": "yesterday"}, {"limits": {"rows": 1}}])
-def test_invalid_settings_are_refused_before_a_write(tree: Tree, settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused_before_a_write(tree: Tree, settings: Any) -> None:
     with pytest.raises(Refusal):
         program.check(settings, tree, 1000.0)
     assert files(tree) == []

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import report
@@ -19,7 +19,10 @@ from tests.unit.support.gpu.cards import ADDRESS, UUID, card
 SAMPLE = re.compile(r'[a-z_]+(\{([a-z_]+="(\\.|[^"\\])*",?)+\})? -?\d+(\.\d+)?(e[+-]?\d+)?')
 
 
-def result(signs: dict[str, Any] | None = None, *xids: Xid, unread: tuple[str, ...] = ()) -> dict[str, Any]:
+NO_SWITCH: Any = {"nvswitches": [], "expected_count": None}
+
+
+def result(signs: Any = None, *xids: Xid, unread: tuple[str, ...] = ()) -> Any:
     facts = card() if signs is None else signs
     judged = health_verdict.judge(facts, xids, {})
     gpu = {
@@ -28,7 +31,14 @@ def result(signs: dict[str, Any] | None = None, *xids: Xid, unread: tuple[str, .
         "xids": [xid.as_result() for xid in xids],
         "card": facts,
     }
-    return {"verdict": judged["verdict"], "reasons": [], "gpus": [gpu], "unread": list(unread), "time": 1000.5}
+    return {
+        "verdict": judged["verdict"],
+        "reasons": [],
+        "gpus": [gpu],
+        "unread": list(unread),
+        "time": 1000.5,
+        **NO_SWITCH,
+    }
 
 
 @pytest.mark.parametrize(
@@ -49,7 +59,7 @@ def test_nvswitches_and_gpu_count_have_findings() -> None:
     sxid = vars(health_verdict.reason("sxid_20034", "once: Fatal", "https://x", "RESET_GPU"))
     count = vars(health_verdict.reason("gpu_count", "1 GPUs of 2 are there", "https://x", "REBOOT"))
     switch = {"name": "nvswitch0", "pci_address": "0000:05:00.0", "verdict": "RESET_GPU", "reasons": [sxid]}
-    checked = {**result(), "reasons": [count], "nvswitches": [switch], "expected_count": 2}
+    checked = result() | {"reasons": [count], "nvswitches": [switch], "expected_count": 2}
     found = {row["id"]: _finding.parse(row)["status"] for row in report.findings(checked)}
     # NVML answers, and the GPU that is there is well.
     assert found == {
@@ -62,7 +72,7 @@ def test_nvswitches_and_gpu_count_have_findings() -> None:
     assert 'rigwright_gpu_health_nvswitch_verdict{name="nvswitch0",pci_address="0000:05:00.0"} 3\n' in report.metrics(
         checked
     )
-    well = {row["id"]: row for row in report.findings({**checked, "reasons": []})}
+    well = {row["id"]: row for row in report.findings(checked | {"reasons": []})}
     assert well["gpu_health.count"]["status"] == "pass"
 
 
@@ -77,22 +87,22 @@ def test_unread_facts_are_a_warning() -> None:
 def test_error_of_nvml_is_one_finding_with_a_remedy(code: int, status: str) -> None:
     """Warn only: the role nvidia_driver reports whether a reboot is due after a change of the driver."""
     problem = NvmlError(code, "nvmlInit")
-    host = {"problem": problem.as_result()}
+    host: Any = {"problem": problem.as_result()}
     reasons = [vars(health_verdict.of_error(problem.as_result()))]
     checked = result(card(uuid=None, name=None))
-    checked["gpus"][0] |= health_verdict.judge({}, [], host)
-    gpu, nvml, _unread = report.findings({**checked, "verdict": "REBOOT", "reasons": reasons})
+    checked["gpus"][0] |= health_verdict.judge(cast(Any, {}), [], host)
+    gpu, nvml, _unread = report.findings(checked | {"verdict": "REBOOT", "reasons": reasons})
     assert (nvml["id"], nvml["status"], nvml["remedy"]) == ("gpu_health.nvml", status, problem.next_step)
     assert problem.name in nvml["evidence"]
     assert (gpu["status"], gpu["evidence"]) == ("skip", "GPU at 0000:41:00.0: NVML does not answer")
 
-    checked["gpus"][0] |= health_verdict.judge({}, [Xid(79, "0000:41:00")], host)
-    gpu, *_others = report.findings({**checked, "verdict": "REBOOT", "reasons": reasons})
+    checked["gpus"][0] |= health_verdict.judge(cast(Any, {}), [Xid(79, "0000:41:00")], host)
+    gpu, *_others = report.findings(checked | {"verdict": "REBOOT", "reasons": reasons})
     assert gpu["status"] == "fail" and "xid_79" in gpu["evidence"] and problem.name not in gpu["evidence"]
 
 
 def test_host_without_a_gpu_skips_nvml() -> None:
-    checked = {**result(), "gpus": []}
+    checked = result() | {"gpus": []}
     assert [(row["id"], row["status"]) for row in report.findings(checked)] == [
         ("gpu_health.nvml", "skip"),
         ("gpu_health.unread", "pass"),

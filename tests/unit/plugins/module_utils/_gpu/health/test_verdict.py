@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
@@ -21,33 +21,35 @@ CASES = int(os.environ.get("RIGWRIGHT_CASES", "300"))
 SLOT = log.normal_address(ADDRESS)
 
 
+NOTHING: Any = {}
+HEALTHY: Any = {"verdict": "PASS", "reasons": []}
 DOUBLE_BIT = {"single_bit": 0, "double_bit": 16, "pending": False}
 
 
-def verdict(signs: dict[str, Any], *codes: int, **host: Any) -> str:
-    return str(health.judge(signs, [Xid(code, SLOT) for code in codes], host)["verdict"])
+def verdict(signs: Any, *codes: int, **host: Any) -> str:
+    return str(health.judge(signs, [Xid(code, SLOT) for code in codes], cast(Any, host))["verdict"])
 
 
-def reasons(signs: dict[str, Any], *codes: int) -> dict[str, str]:
+def reasons(signs: Any, *codes: int) -> dict[str, str]:
     return {
         row["what"]: row["verdict"] for row in health.judge(signs, [Xid(code, SLOT) for code in codes], {})["reasons"]
     }
 
 
 def test_healthy_card_passes_without_a_reason() -> None:
-    assert health.judge(card(), [], {}) == {"verdict": "PASS", "reasons": []}
+    assert health.judge(card(), [], {}) == HEALTHY
 
 
 def test_unknown_card_has_no_reason() -> None:
-    assert health.judge({}, [], {}) == {"verdict": "PASS", "reasons": []}
-    unknown = dict.fromkeys(card())
-    assert health.judge(unknown, [], {}) == {"verdict": "PASS", "reasons": []}
+    assert health.judge(NOTHING, [], {}) == HEALTHY
+    unknown: Any = dict.fromkeys(card())
+    assert health.judge(unknown, [], {}) == HEALTHY
 
 
 def test_geforce_without_ecc_and_nvlink_has_no_reason() -> None:
     counters = dict.fromkeys(card()["counters"])
     geforce = card(counters=counters, nvlink=None, temperature={"gpu_c": 60, "memory_c": None, "thresholds_c": {}})
-    assert health.judge(geforce, [], {}) == {"verdict": "PASS", "reasons": []}
+    assert health.judge(geforce, [], {}) == HEALTHY
 
 
 @pytest.mark.parametrize("row", data.XIDS, ids=lambda row: str(row.code))
@@ -116,7 +118,7 @@ def test_each_xid_alone_has_its_verdict(row: data.Xid) -> None:
         ({"counters__nvlink_5": {"effective_ber": 2e-12}}, "nvlink_bit_error_rate", "MONITOR"),
     ],
 )  # fmt: skip
-def test_each_rule_has_its_reason(signs: dict[str, Any], name: str, expected: str) -> None:
+def test_each_rule_has_its_reason(signs: Any, name: str, expected: str) -> None:
     judged = health.judge(card(**signs), [], {})
     assert {row["what"]: row["verdict"] for row in judged["reasons"]} == {name: expected}
     assert judged["verdict"] == expected
@@ -158,7 +160,7 @@ def test_each_rule_has_its_reason(signs: dict[str, Any], name: str, expected: st
         },
     ],
 )
-def test_value_below_its_limit_is_no_reason(signs: dict[str, Any]) -> None:
+def test_value_below_its_limit_is_no_reason(signs: Any) -> None:
     assert reasons(card(**signs)) == {}
 
 
@@ -201,7 +203,10 @@ def test_given_limits_are_used() -> None:
 def test_error_of_nvml_is_a_verdict_with_a_next_step(name: str, expected: str) -> None:
     code = next(code for code, answer in ANSWERS.items() if answer.name == name)
     problem = NvmlError(code, "nvmlDeviceGetHandleByIndex").as_result()
-    for judged in (health.judge({"problem": problem}, [], {}), health.judge({}, [], {"problem": problem})):
+    for judged in (
+        health.judge(NOTHING | {"problem": problem}, [], {}),
+        health.judge(NOTHING, [], {"problem": problem}),
+    ):
         assert judged["verdict"] == expected
         assert judged["reasons"][0]["what"] == f"nvml_{name}"
         assert judged["reasons"][0]["next_step"] == ANSWERS[code].next_step
@@ -281,7 +286,7 @@ XIDS = st.lists(st.builds(Xid, st.integers(1, 180), st.just(SLOT), text=TEXTS), 
 @settings(max_examples=CASES)
 @given(FAULTS, FAULTS, XIDS, XIDS)
 def test_adding_evidence_never_makes_a_verdict_milder(
-    signs: dict[str, Any], more_signs: dict[str, Any], xids: list[Xid], more_xids: list[Xid]
+    signs: Any, more_signs: Any, xids: list[Xid], more_xids: list[Xid]
 ) -> None:
     before = health.judge(card(**signs), xids, {})
     # Another value for the same sign would be other evidence, and not more.
@@ -307,7 +312,7 @@ def test_remapped_rows_count_unlike_azures_check() -> None:
         ({"since_last_check": {"seconds": 60, "nvlink_crc_errors": 6000}}, "nvlink_crc_errors"),
     ],
 )
-def test_ecc_and_nvlink_count_unlike_gcps_checks(signs: dict[str, Any], name: str) -> None:
+def test_ecc_and_nvlink_count_unlike_gcps_checks(signs: Any, name: str) -> None:
     """Count every error and every GPU: GCP sums an empty column, which is always 0, and checks the links of GPU 0 only."""
     assert name in reasons(card(**signs))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verify
 
-REQUEST: dict[str, Any] = {"interval_s": 600, "textfile_directory": ""}
+REQUEST: Any = {"interval_s": 600, "textfile_directory": ""}
 CARD = {"id": "gpu_health.GPU-1", "status": "fail", "evidence": "Xid 79", "remedy": "reset it"}
 EXPOSURE = "Overall exposure level for rigwright-gpu-health.service: 2.1 OK"
 DENIED = "Traceback (most recent call last):\nPermissionError: [Errno 13] Permission denied: '/x.prom'\n"
@@ -40,7 +40,7 @@ class Host:
         return self.timer if command[0] == "systemctl" else (0, EXPOSURE, "")
 
     def found(self, **request: Any) -> dict[str, tuple[str, str]]:
-        rows = verify.findings(self.run, {**REQUEST, **request}, self.pauses.append)
+        rows = verify.findings(self.run, REQUEST | request, self.pauses.append)
         return {row["id"]: (row["status"], row["evidence"]) for row in rows}
 
 

@@ -17,7 +17,7 @@ def at(gpc: int) -> str:
     return f"Graphics SM Warp Exception on (GPC {gpc}, TPC 0, SM 1): Out Of Range"
 
 
-def count(*xids: Xid) -> list[dict[str, Any]]:
+def count(*xids: Xid) -> list[Any]:
     return windows.repeats(windows.events_with({}, xids, "one", NOW))
 
 
