@@ -45,7 +45,8 @@ def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
     """Return the findings of each host."""
     if not isinstance(accounts, Mapping):
         raise AnsibleFilterError("gpu_fleet takes a mapping of hosts, each with the `gpus` that gpu_accept returned")
-    problems = compare.fleet([{"host": host, **gpu} for host, gpus in accounts.items() for gpu in gpus])
+    reports: Any = [{"host": host, **gpu} for host, gpus in accounts.items() for gpu in gpus]
+    problems = compare.fleet(reports)
     found = {}
     for host, gpus in accounts.items():
         own = [

@@ -21,6 +21,11 @@ sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers  # noqa: E402
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import (  # noqa: E402
+    CardFacts,
+    Report,
+    Request,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml  # noqa: E402
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card  # noqa: E402
 
@@ -36,7 +41,7 @@ START_S = 20.0
 SETTLE_S = 0.1
 
 
-def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Facts:
+def request_for(seconds: float, repeats: int, dtypes: list[str]) -> Request:
     """Return a request with the longest windows that fit into the time."""
     windows = repeats * WINDOWS
     tests = len(dtypes) + len(workers.COPY_TESTS)
@@ -69,7 +74,7 @@ def split(events: list[Facts], repeats: int) -> list[list[Facts]]:
     return found
 
 
-def distribution(reports: list[Facts]) -> dict[str, Facts]:
+def distribution(reports: list[Report]) -> dict[str, Facts]:
     """Return the distribution of value and efficiency of each test over the repeats."""
     found: dict[str, Facts] = {}
     for test in reports[0]["tests"]:
@@ -88,7 +93,7 @@ def distribution(reports: list[Facts]) -> dict[str, Facts]:
             "efficiency_most": max(efficiencies, default=None),
         }
         for key in ("clock_mhz", "power_w", "temperature_c", "pcie_generation", "pcie_width"):
-            numbers = [row[key] for row in rows if row[key] is not None]
+            numbers = [value for value in (row.get(key) for row in rows) if isinstance(value, (int, float))]
             found[test][key] = [min(numbers), max(numbers)] if numbers else None
         found[test]["reasons"] = sorted({reason for row in rows for reason in row["reasons"]})
     return found
@@ -96,15 +101,15 @@ def distribution(reports: list[Facts]) -> dict[str, Facts]:
 
 def measure(nvml: Nvml, card: Card, wanted: argparse.Namespace) -> Facts:
     """Measure a card, and judge each repeat."""
-    before = {**read_card(nvml, card), "driver": nvml.driver_version()}
+    before: CardFacts = {**read_card(nvml, card), "driver": nvml.driver_version()}
     request = request_for(wanted.seconds, wanted.repeats, accept.dtypes_of(before))
     print(f"{card.name}: {wanted.repeats} repeats of {WINDOWS} windows of {request['window_s']} s", flush=True)
     begun = time.monotonic()
     (outcome,) = workers.measure(nvml, [(card, request)], wanted.python)
-    after = {**read_card(nvml, card), "driver": nvml.driver_version()}
+    after: CardFacts = {**read_card(nvml, card), "driver": nvml.driver_version()}
     failure = accept.failure(outcome, wanted.python)
     found: Facts = {
-        "card": {key: before[key] for key in ("name", "uuid", "compute_capability", "brand", "driver")},
+        "card": {key: before.get(key) for key in ("name", "uuid", "compute_capability", "brand", "driver")},
         "setting": {
             "modes": before["modes"],
             "power": before["power"],

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host, Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import run
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.request import Request
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Request, host: Host) -> list[Finding]:
     del host
     try:
         return run.run(request)

@@ -15,12 +15,35 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_d
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.shape import is_number
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
-Facts = dict[str, t.Any]
-
 # The conditions on which the figures depend. Reports are compared where all of them are the same.
 CIRCUMSTANCES = ("name", "torch", "side", "power_limit_w", "warm_up_s", "window_s")
 KEPT = ("value", "unit", "clock_mhz", "power_w", "temperature_c")
 _NUMBERS = ("value", "power_w", "temperature_c")
+
+
+class Kept(t.TypedDict, total=False):
+    """The figures of a test in a baseline, or in the middle of several cards."""
+
+    value: float | None
+    unit: str
+    clock_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+
+
+class Baseline(t.TypedDict):
+    """The baseline of a card."""
+
+    uuid: str
+    day: str
+    driver: str | None
+    name: str | None
+    torch: str | None
+    side: int | None
+    power_limit_w: float | None
+    warm_up_s: float | None
+    window_s: float | None
+    tests: dict[str, Kept]
 
 
 def path_of(directory: str, uuid: str) -> str:
@@ -28,7 +51,7 @@ def path_of(directory: str, uuid: str) -> str:
     return os.path.join(directory, f"{uuid}.json")
 
 
-def read(directory: str, uuid: str | None) -> Facts | None:
+def read(directory: str, uuid: str | None) -> Baseline | None:
     """Read the baseline of a GPU; None where there is none.
 
     :raises Refusal: the file cannot be read, or is not the baseline of this GPU.
@@ -37,7 +60,7 @@ def read(directory: str, uuid: str | None) -> Facts | None:
         return None
     try:
         with open(path_of(directory, uuid), encoding="utf-8") as file:
-            found: Facts = json.load(file)
+            found: Baseline = json.load(file)
         if not is_baseline(found) or found["uuid"] != uuid:
             raise ValueError("it belongs to another GPU, or is no baseline")
     except (OSError, ValueError, RecursionError) as error:
@@ -61,7 +84,7 @@ def _is_row(row: t.Any) -> bool:
     return all(map(is_number, numbers))
 
 
-def write(directory: str, baseline: Facts) -> None:
+def write(directory: str, baseline: Baseline) -> None:
     """Write the baseline of a GPU, and create the directory.
 
     :raises OSError: it cannot be written.
@@ -70,6 +93,6 @@ def write(directory: str, baseline: Facts) -> None:
     replace_file(path_of(directory, baseline["uuid"]), text_of(baseline))
 
 
-def text_of(baseline: Facts | None) -> str:
+def text_of(baseline: Baseline | None) -> str:
     """Return the content of a baseline's file; empty without a baseline."""
     return "" if baseline is None else json.dumps(baseline, indent=1, sort_keys=True) + "\n"

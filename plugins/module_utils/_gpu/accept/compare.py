@@ -13,7 +13,18 @@ import math
 import statistics
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.baseline import CIRCUMSTANCES, KEPT
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.baseline import (
+    CIRCUMSTANCES,
+    Baseline,
+    Kept,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import (
+    Figures,
+    FleetProblem,
+    FleetReport,
+    Problem,
+    Report,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import (
     COOLING,
     HARDWARE,
@@ -22,8 +33,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.
     SLOWER,
     problem,
 )
-
-Facts = dict[str, t.Any]
 
 # 5 % apart is usual within one server (Bekman, ml-engineering); more is a problem.
 PERFORMANCE = 0.05
@@ -41,18 +50,32 @@ COMPARE_WITH_OTHERS = (
 )
 
 
-def baseline_of(report: Facts, day: str) -> Facts:
+def baseline_of(report: Report, day: str) -> Baseline:
     """Return the part of a report that is kept as a baseline."""
     return {
-        "uuid": report["uuid"],
+        "uuid": report["uuid"] or "",
         "day": day,
         "driver": report["driver"],
-        **{key: report[key] for key in CIRCUMSTANCES},
-        "tests": {test: {key: facts[key] for key in KEPT} for test, facts in report["tests"].items()},
+        "name": report["name"],
+        "torch": report["torch"],
+        "side": report["side"],
+        "power_limit_w": report["power_limit_w"],
+        "warm_up_s": report["warm_up_s"],
+        "window_s": report["window_s"],
+        "tests": {
+            test: {
+                "value": facts["value"],
+                "unit": facts["unit"],
+                "clock_mhz": facts["clock_mhz"],
+                "power_w": facts["power_w"],
+                "temperature_c": facts["temperature_c"],
+            }
+            for test, facts in report["tests"].items()
+        },
     }
 
 
-def plan_baseline(current: Facts | None, report: Facts, policy: str, day: str) -> Facts | None:
+def plan_baseline(current: Baseline | None, report: Report, policy: str, day: str) -> Baseline | None:
     """Return the baseline after this run. Only a card that passed gets a new one.
 
     :param policy: keep, renew or ignore.
@@ -62,16 +85,16 @@ def plan_baseline(current: Facts | None, report: Facts, policy: str, day: str) -
     return baseline_of(report, day)
 
 
-def against_baseline(report: Facts, baseline: Facts | None, policy: str) -> tuple[list[Facts], list[str]]:
+def against_baseline(report: Report, baseline: Baseline | None, policy: str) -> tuple[list[Problem], list[str]]:
     """Compare a report with its baseline; return problems, and notes on what could not be compared."""
     if baseline is None or policy != "keep" or report["verdict"] == NOT_MEASURED:
         return [], []
-    other = [key for key in CIRCUMSTANCES if report[key] != baseline[key]]
+    other = [key for key in CIRCUMSTANCES if report.get(key) != baseline.get(key)]
     if other:
         return [], [
             f"not compared with the baseline of {baseline['day']}: {', '.join(other)} differs; `baseline: renew` makes a new one"
         ]
-    problems: list[Facts] = []
+    problems: list[Problem] = []
     for test, facts in report["tests"].items():
         earlier = baseline["tests"].get(test)
         if earlier:
@@ -84,7 +107,7 @@ def allowed(test: str) -> float:
     return WITH_HOST.get(test, PERFORMANCE)
 
 
-def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str = "") -> t.Iterator[Facts]:
+def _against(test: str, facts: Figures, other: Kept, whose: str, next_step: str = "") -> t.Iterator[Problem]:
     # A rate that is no number fails every comparison; without a median there is nothing to compare with.
     if other["value"] is not None and not facts["value"] >= (1 - allowed(test)) * other["value"]:
         less = 1 - facts["value"] / other["value"]
@@ -92,22 +115,22 @@ def _against(test: str, facts: Facts, other: Facts, whose: str, next_step: str =
         yield problem(SLOWER, test, evidence, next_step)
     warm, cool = facts["temperature_c"], other["temperature_c"]
     power, usual = facts["power_w"], other["power_w"]
-    if None in (warm, cool, power, usual) or abs(power - usual) > POWER * usual:
+    if warm is None or cool is None or power is None or usual is None or abs(power - usual) > POWER * usual:
         return
     if warm > cool + TEMPERATURE_C:
         yield problem(COOLING, test, f"{warm:g} C at {power:.0f} W, and {cool:g} C at {usual:.0f} W {whose}")
 
 
-def fleet(reports: t.Sequence[Facts]) -> list[Facts]:
+def fleet(reports: t.Sequence[FleetReport]) -> list[FleetProblem]:
     """Compare cards with the median of their model; return problems, each with the ``host`` and ``uuid`` of its report.
 
     :param reports: reports of gpu_accept, each with a ``host``.
     """
-    groups: dict[tuple[t.Any, ...], list[Facts]] = {}
+    groups: dict[tuple[object, ...], list[FleetReport]] = {}
     for report in reports:
         if report["verdict"] != NOT_MEASURED:
-            groups.setdefault(tuple(report[key] for key in CIRCUMSTANCES), []).append(report)
-    problems = []
+            groups.setdefault(tuple(report.get(key) for key in CIRCUMSTANCES), []).append(report)
+    problems: list[FleetProblem] = []
     for group in groups.values():
         if len(group) >= FLEET:
             middle = _middle(group)
@@ -124,13 +147,17 @@ def fleet(reports: t.Sequence[Facts]) -> list[Facts]:
     return problems
 
 
-def _middle(group: t.Sequence[Facts]) -> dict[str, Facts]:
-    tests: dict[str, list[Facts]] = {}
+def _middle(group: t.Sequence[FleetReport]) -> dict[str, Kept]:
+    tests: dict[str, list[Figures]] = {}
     for report in group:
         for test, facts in report["tests"].items():
             tests.setdefault(test, []).append(facts)
     return {
-        test: {key: _median([facts[key] for facts in found]) for key in ("value", "power_w", "temperature_c")}
+        test: {
+            "value": _median([facts["value"] for facts in found]),
+            "power_w": _median([facts["power_w"] for facts in found]),
+            "temperature_c": _median([facts["temperature_c"] for facts in found]),
+        }
         for test, found in tests.items()
     }
 
@@ -140,7 +167,7 @@ def _median(values: t.Sequence[float | None]) -> float | None:
     return round(statistics.median(numbers), 3) if numbers else None
 
 
-def _odd_results(group: t.Sequence[Facts]) -> t.Iterator[Facts]:
+def _odd_results(group: t.Sequence[FleetReport]) -> t.Iterator[FleetProblem]:
     """Compare the products bit by bit: all cards multiply the same numbers.
 
     The minority is wrong. Without a majority, all are reported.

@@ -13,6 +13,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import loads
 
+if t.TYPE_CHECKING:
+    from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import Command
+
 # Large enough that the rate of the links decides, not latency.
 REDUCE_BYTES = loads.GIB // 2
 REDUCE_TIMES = 20
@@ -21,7 +24,7 @@ PAIR_TIMES = 20
 SMALL_TIMES = 200
 
 
-def all_reduce(gpu: loads.Gpu, line: t.Mapping[str, t.Any], emit: loads.Emit) -> None:
+def all_reduce(gpu: loads.Gpu, line: Command, emit: loads.Emit) -> None:
     """Measure the sum over all GPUs, which parallel training needs in every step."""
     try:
         distributed = importlib.import_module("torch.distributed")
@@ -65,7 +68,7 @@ def pairs(gpu: loads.Gpu, emit: loads.Emit) -> None:
         del numbers
 
 
-def pair(torch: t.Any, numbers: t.Any, right: t.Any, source: int, target: int) -> dict[str, t.Any]:
+def pair(torch: t.Any, numbers: t.Any, right: t.Any, source: int, target: int) -> dict[str, float]:
     """Measure copies from one GPU to another.
 
     :param right: the numbers of the source, in memory of the host.

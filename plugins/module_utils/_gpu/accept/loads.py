@@ -145,7 +145,7 @@ class Product:
         self.wrong += (self.out.view(self.bits) != self.first.view(self.bits)).sum()
         return self.block * 2 * self.side**3 / 1e12
 
-    def result(self) -> dict[str, t.Any]:
+    def result(self) -> dict[str, int]:
         """Return the number of wrong results. This waits for the GPU, so it is called at the end of a window."""
         return {"wrong": int(self.wrong.item()), "side": self.side}
 
@@ -170,7 +170,7 @@ class Copy:
             self.target.copy_(self.source)
         return times * 2 * self.bytes / 1e9
 
-    def result(self) -> dict[str, t.Any]:
+    def result(self) -> dict[str, int]:
         """Return whether the copy is wrong."""
         return {"wrong": 0 if self.torch.equal(self.source, self.target) else 1, "bytes": self.bytes}
 
@@ -197,7 +197,7 @@ class Bus:
             self.target.copy_(self.source, non_blocking=True)
         return times * HOST_BYTES / 1e9
 
-    def result(self) -> dict[str, t.Any]:
+    def result(self) -> dict[str, int]:
         """Return whether the copy is wrong."""
         self.torch.cuda.synchronize()
         same = self.torch.equal(self.target.to(self.card.device), self.card)
@@ -228,7 +228,7 @@ class BothWays:
             current.wait_stream(stream)
         return worth
 
-    def result(self) -> dict[str, t.Any]:
+    def result(self) -> dict[str, int]:
         """Return whether the copy is wrong."""
         return {"wrong": sum(way.result()["wrong"] for way in self.ways), "bytes": HOST_BYTES}
 

@@ -11,13 +11,23 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import workers
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import LANE_GB_S, Facts, figures
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import LANE_GB_S, figures
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import (
+    AllReduce,
+    Figures,
+    Links,
+    MemoryTest,
+    Pair,
+    Problem,
+    Request,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.verdict import (
     HARDWARE,
     NOT_MEASURED,
     SLOWER,
     problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import Facts
 
 # Each card has a power limit of its own. A card that is slower while the others work is held back by heat, or by the power supply.
 TOGETHER_FLOOR = 0.90
@@ -33,17 +43,22 @@ TAKEN = 0.80
 CHECK_LINKS = "check gpu_health, `nvidia-smi topo -m` and `nvidia-smi nvlink -s`"
 
 
-def memory(outcome: t.Any) -> tuple[Facts | None, list[Facts], list[str]]:
+def memory(outcome: t.Any) -> tuple[MemoryTest | None, list[Problem], list[str]]:
     """Return the memory test, its problems and notes. The test is None where it was left out."""
     event = next(iter(outcome.of("memory")), None)
     if event is None:
         return None, [], []
-    facts = {key: event[key] for key in ("free_bytes", "total_bytes", "tested_bytes", "patterns", "wrong", "first")}
-    facts.update(
-        share=round(event["tested_bytes"] / event["free_bytes"], 4) if event["free_bytes"] else None,
-        seconds=round(event["seconds"], 2),
-        gb_s=round(event["gb_s"], 1),
-    )
+    facts: MemoryTest = {
+        "free_bytes": event["free_bytes"],
+        "total_bytes": event["total_bytes"],
+        "tested_bytes": event["tested_bytes"],
+        "patterns": event["patterns"],
+        "wrong": event["wrong"],
+        "first": event["first"],
+        "share": round(event["tested_bytes"] / event["free_bytes"], 4) if event["free_bytes"] else None,
+        "seconds": round(event["seconds"], 2),
+        "gb_s": round(event["gb_s"], 1),
+    }
     problems, notes = [], []
     if event["wrong"]:
         first = event["first"]
@@ -59,21 +74,25 @@ def memory(outcome: t.Any) -> tuple[Facts | None, list[Facts], list[str]]:
     return facts, problems, notes
 
 
-def together(card: Facts, tests: t.Mapping[str, Facts], outcome: t.Any) -> tuple[Facts, list[Facts], list[str]]:
+def together(
+    card: Facts, tests: t.Mapping[str, Figures], outcome: t.Any
+) -> tuple[dict[str, Figures], list[Problem], list[str]]:
     """Return the rates of a card while all cards are loaded, with its rates alone; and problems and notes."""
     windows = [{**event, "event": "window"} for event in outcome.of("together")]
     facts = figures(card, windows, outcome.samples)
-    problems, notes = [], []
+    problems: list[Problem] = []
+    notes = []
     for test, row in facts.items():
         alone = tests[test]["value"] if test in tests else None
-        row["alone"], row["share"] = alone, round(row["value"] / alone, 4) if alone else None
+        share = round(row["value"] / alone, 4) if alone else None
+        row["alone"], row["share"] = alone, share
         problems += [
             {**found, "test": f"{test}, all GPUs together"}
             for found in accept.judge_tests(card, {test: row})[0]
             if _is_own(test, found)
         ]
-        if row["share"] is not None and not row["share"] >= TOGETHER_FLOOR:
-            evidence = f"{row['value']:g} {row['unit']} with all GPUs loaded, {1 - row['share']:.0%} less than alone"
+        if share is not None and not share >= TOGETHER_FLOOR:
+            evidence = f"{row['value']:g} {row['unit']} with all GPUs loaded, {1 - share:.0%} less than alone"
             if test.startswith("matmul"):
                 step = "check the power supplies, the airflow, and the clocks in `together`"
                 problems.append(problem(SLOWER, f"{test}, all GPUs together", evidence, step))
@@ -83,12 +102,12 @@ def together(card: Facts, tests: t.Mapping[str, Facts], outcome: t.Any) -> tuple
     return facts, problems, notes
 
 
-def _is_own(test: str, found: Facts) -> bool:
+def _is_own(test: str, found: Problem) -> bool:
     """Check that a problem is that of the card itself. Cards share the host: the rate of a copy with all GPUs says nothing about one."""
     return test.startswith("matmul") or "least of a healthy card" not in found["evidence"]
 
 
-def later_problem(outcome: t.Any) -> Facts | None:
+def later_problem(outcome: t.Any) -> Problem | None:
     """Return the problem of a program that failed after it had measured its card. :func:`all_reduce` reports a failed all-reduce."""
     failed = next(iter(outcome.of("failed")), None)
     found = accept.problem_of_ended(outcome)
@@ -101,7 +120,7 @@ def later_problem(outcome: t.Any) -> Facts | None:
     return found
 
 
-def unmeasured_steps(outcome: t.Any, request: Facts) -> list[Facts]:
+def unmeasured_steps(outcome: t.Any, request: Request) -> list[Problem]:
     """Return a problem for each step of a program that ended well, and has no figures of it."""
     counts = {"memory": (len(outcome.of("memory")), 1 if request["memory_share"] else 0)}
     if outcome.did("together"):
@@ -130,8 +149,8 @@ def link_ceiling(card: Facts, other: Facts) -> tuple[str, float | None]:
     ]
     used = direct or (min(switched, other_switched, key=len) if other_switched else [])
     if used:
-        speeds = [link["speed_gb_s"] for link in used]
-        return "nvlink", None if None in speeds else round(sum(speeds), 1)
+        speeds = [link["speed_gb_s"] for link in used if link["speed_gb_s"] is not None]
+        return "nvlink", None if len(speeds) < len(used) else round(sum(speeds), 1)
     ways = []
     for end in (card, other):
         lane, width = LANE_GB_S.get(end["pcie"]["max_generation"] or 0), end["pcie"]["max_width"]
@@ -139,13 +158,13 @@ def link_ceiling(card: Facts, other: Facts) -> tuple[str, float | None]:
     return "pcie", None if None in ways else round(min(way for way in ways if way), 1)
 
 
-def judge_pairs(cards: t.Sequence[Facts], outcome: t.Any) -> tuple[list[Facts], list[Facts]]:
+def judge_pairs(cards: t.Sequence[Facts], outcome: t.Any) -> tuple[list[Pair], list[Problem]]:
     """Return a row for each copy between two cards, and the problems.
 
     :param cards: in the order of CUDA_VISIBLE_DEVICES.
     """
-    rows: list[Facts] = []
-    problems: list[Facts] = []
+    rows: list[Pair] = []
+    problems: list[Problem] = []
     for event in outcome.of("pair"):
         source, target = cards[event["source"]], cards[event["target"]]
         link, ceiling = link_ceiling(source, target)
@@ -186,7 +205,7 @@ def judge_pairs(cards: t.Sequence[Facts], outcome: t.Any) -> tuple[list[Facts], 
     return rows, problems
 
 
-def _judge_pair(title: str, row: Facts) -> t.Iterator[Facts]:
+def _judge_pair(title: str, row: Pair) -> t.Iterator[Problem]:
     if row["wrong"]:
         yield problem(HARDWARE, "pairs", f"{title}: the copy differs from its source")
     if row["link"] == "nvlink" and not row["peer_access"]:
@@ -201,7 +220,7 @@ def _judge_pair(title: str, row: Facts) -> t.Iterator[Facts]:
         yield problem(SLOWER, "pairs", f"{title}: {least}", f"{CHECK_LINKS}, the slots, and the IOMMU's setting")
 
 
-def _failed(outcome: t.Any) -> Facts | None:
+def _failed(outcome: t.Any) -> Problem | None:
     failed = next(iter(outcome.of("failed")), None)
     if failed:
         return problem(HARDWARE, "", failed["words"], accept.LOOK)
@@ -210,7 +229,7 @@ def _failed(outcome: t.Any) -> Facts | None:
     return None
 
 
-def all_reduce(cards: t.Sequence[Facts], outcomes: t.Sequence[t.Any]) -> tuple[Facts | None, list[Facts], str]:
+def all_reduce(cards: t.Sequence[Facts], outcomes: t.Sequence[t.Any]) -> tuple[AllReduce | None, list[Problem], str]:
     """Return NCCL's sum over these cards, its problems, and the reason where it was not measured."""
     sums = [(card, event) for card, outcome in zip(cards, outcomes) for event in outcome.of("all_reduce")]
     skipped = [
@@ -234,17 +253,19 @@ def all_reduce(cards: t.Sequence[Facts], outcomes: t.Sequence[t.Any]) -> tuple[F
     ceiling = min(
         (link_ceiling(card, other)[1] or 0 for card in cards for other in cards if card is not other), default=0
     )
-    facts = {
+    facts: AllReduce = {
         "gb_s": round(slowest["gb_s"], 2),
         "ceiling": ceiling or None,
         "efficiency": round(slowest["gb_s"] / ceiling, 4) if ceiling else None,
-        **{key: slowest[key] for key in ("bytes", "nccl", "ranks")},
+        "bytes": slowest["bytes"],
+        "nccl": slowest["nccl"],
+        "ranks": slowest["ranks"],
         "wrong": sum(event["wrong"] for _card, event in sums),
     }
     return facts, problems, ""
 
 
-def links(cards: t.Sequence[Facts], outcomes: t.Sequence[t.Any], pairs: t.Any | None) -> Facts:
+def links(cards: t.Sequence[Facts], outcomes: t.Sequence[t.Any], pairs: t.Any | None) -> Links:
     """Return the report of the links between GPUs.
 
     :param pairs: the outcome for the pairs; None where fewer than two GPUs could be measured.
@@ -265,7 +286,7 @@ def links(cards: t.Sequence[Facts], outcomes: t.Sequence[t.Any], pairs: t.Any | 
     return {"pairs": rows, "all_reduce": reduced, "problems": found, "skipped": skipped, "verdict": accept.worst(found)}
 
 
-def findings(report: Facts) -> list[dict[str, str]]:
+def findings(report: Links) -> list[dict[str, str]]:
     """Return a finding for the pairs and one for the all-reduce. A test that was not measured is skipped."""
     rows, reduced = report["pairs"], report["all_reduce"]
     slow = min(rows, key=lambda row: float(row["gb_s"]), default=None)

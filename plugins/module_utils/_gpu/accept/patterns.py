@@ -41,7 +41,7 @@ def pattern_of(torch: t.Any, pattern: str, begin: int, count: int, device: str) 
     return tensor
 
 
-def first_wrong(pattern: str, offset: int, address: int, expected: int, found: int) -> dict[str, t.Any]:
+def first_wrong(pattern: str, offset: int, address: int, expected: int, found: int) -> dict[str, object]:
     """Describe a wrong word. Its *offset* is in the tested memory, its *address* is CUDA's."""
     differing = (expected ^ found) & ((1 << 64) - 1)
     return {

@@ -37,6 +37,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import links, loads, patterns
 
+if t.TYPE_CHECKING:
+    from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import Command
+
 BUS_S = 1.0
 
 
@@ -68,7 +71,7 @@ def make_products(gpu: loads.Gpu, dtypes: t.Sequence[str]) -> list[loads.Product
     return products
 
 
-def measure(gpu: loads.Gpu, wanted: dict[str, t.Any]) -> None:
+def measure(gpu: loads.Gpu, wanted: Command) -> None:
     """Measure each test alone, in windows, after a warm-up; then burn in."""
     products = make_products(gpu, wanted["dtypes"])
     for product in products:
@@ -97,12 +100,12 @@ def measure(gpu: loads.Gpu, wanted: dict[str, t.Any]) -> None:
         number += 1
 
 
-def memory(gpu: loads.Gpu, wanted: dict[str, t.Any]) -> None:
+def memory(gpu: loads.Gpu, wanted: Command) -> None:
     """Test the memory."""
     patterns.fill_memory(gpu, wanted["memory_share"], emit)
 
 
-def together(gpu: loads.Gpu, wanted: dict[str, t.Any]) -> None:
+def together(gpu: loads.Gpu, wanted: Command) -> None:
     """Measure the load that draws the most power, and copies to and from the host, while all other GPUs do the same."""
     running: list[t.Any] = [loads.Product(gpu, wanted["dtypes"][0]), loads.Bus(gpu, "h2d"), loads.Bus(gpu, "d2h")]
     for load in running:
@@ -118,12 +121,12 @@ def together(gpu: loads.Gpu, wanted: dict[str, t.Any]) -> None:
         )
 
 
-def all_reduce(gpu: loads.Gpu, wanted: dict[str, t.Any]) -> None:
+def all_reduce(gpu: loads.Gpu, wanted: Command) -> None:
     """Measure NCCL's sum over all GPUs."""
     links.all_reduce(gpu, wanted, emit)
 
 
-def pairs(gpu: loads.Gpu, _wanted: dict[str, t.Any]) -> None:
+def pairs(gpu: loads.Gpu, _wanted: Command) -> None:
     """Measure copies between all pairs of GPUs."""
     links.pairs(gpu, emit)
 
@@ -136,13 +139,13 @@ def read_line() -> str:
     return sys.stdin.readline()
 
 
-def work(wanted: dict[str, t.Any], torch: t.Any) -> None:
+def work(wanted: Command, torch: t.Any) -> None:
     """Do a step for each command."""
     gpu = loads.Gpu(torch, wanted["seed"], len(wanted["dtypes"]))
     emit("started", torch=torch.__version__, cuda=torch.version.cuda, name=gpu.name, side=gpu.side)
     for text in iter(read_line, ""):
         line = json.loads(text)
-        wanted["step"] = line["do"]
+        wanted["do"] = line["do"]
         STEPS[line["do"]](gpu, {**wanted, **line})
         torch.cuda.empty_cache()
         emit("did", step=line["do"])
@@ -181,7 +184,7 @@ def main(arguments: list[str]) -> int:
     """Run the program, and return its exit status."""
     # cuBLAS needs this setting to compute the same result each time.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    wanted = json.loads(arguments[0])
+    wanted: Command = json.loads(arguments[0])
     # A thread of its own also ends a program that hangs in a driver, or has lost the module that started it.
     faulthandler.dump_traceback_later(wanted["limit_s"], exit=True)
     try:
@@ -191,7 +194,7 @@ def main(arguments: list[str]) -> int:
         return 3
     # Errors of PyTorch: full memory, a GPU that failed.
     except (RuntimeError, OSError) as error:
-        emit("failed", step=wanted.get("step"), reason="broke_off", words=loads.one_line(error))
+        emit("failed", step=wanted.get("do"), reason="broke_off", words=loads.one_line(error))
         return 4
     emit("done")
     return 0

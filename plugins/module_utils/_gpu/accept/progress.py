@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import loads, program
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import BUS_TESTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import Request
 
 Report = t.Callable[[str], object]
 # To start all programs, for the memory test and for copies between GPUs; and for the data of one GPU (measured: docs/gpu_accept.md).
@@ -37,7 +38,7 @@ def writer(path: str | None) -> Report:
     return write if path else silent
 
 
-def seconds_alone(request: t.Mapping[str, t.Any]) -> float:
+def seconds_alone(request: Request) -> float:
     """Return about how long one GPU is measured alone."""
     window, bus = request["window_s"], min(program.BUS_S, request["window_s"])
     rounds = (len(request["dtypes"]) + 1) * _with_settling(window) + len(BUS_TESTS) * _with_settling(bus)
@@ -48,7 +49,7 @@ def _with_settling(seconds: float) -> float:
     return seconds + min(loads.SETTLE_S, seconds / 4)
 
 
-def plan_text(requests: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def plan_text(requests: t.Sequence[Request]) -> str:
     """Return how many GPUs are measured, and about how long it takes."""
     seconds = _ONCE_S + sum(map(seconds_alone, requests))
     number = f"{len(requests)} GPU{'' if len(requests) == 1 else 's'}"

@@ -20,19 +20,36 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
     workers,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as verdicts
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import (
+    CardFacts,
+    Links,
+    Report,
+    Request,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import xid_log
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import XidRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.processes import GRAPHICS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.process import AsUser
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import read_card
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-Facts = dict[str, t.Any]
 # The parameter `baseline`: neither read nor write one.
 IGNORE = "ignore"
+
+
+class Result(t.TypedDict):
+    """The result of the module."""
+
+    changed: bool
+    verdict: str
+    gpus: list[Report]
+    links: Links
+    findings: list[dict[str, str]]
+    diff: dict[str, str]
 
 
 class Measurement:
@@ -42,10 +59,10 @@ class Measurement:
         self.module, self.params, self.nvml = module, module.params, nvml
         self.request = request.parse(self.params)
 
-    def measure(self, cards: t.Sequence[Card]) -> tuple[list[Facts], Facts]:
+    def measure(self, cards: t.Sequence[Card]) -> tuple[list[Report], Links]:
         """Measure cards; return their reports in the same order, and one report of the links between them."""
         before = {card.index: self.read_facts(card) for card in cards}
-        reports = {}
+        reports: dict[int, Report] = {}
         for index, facts in before.items():
             # A desktop draws now and then; a program that computes would share the card with the test.
             pids = [row["pid"] for row in facts["processes"] or [] if row["kind"] != GRAPHICS]
@@ -64,12 +81,16 @@ class Measurement:
             reports.update({card.index: verdicts.not_measured(before[card.index], evidence, step) for card in free})
         return [reports[card.index] for card in cards], links
 
-    def measure_free(self, cards: t.Sequence[Card], before: t.Mapping[int, Facts]) -> tuple[dict[int, Facts], Facts]:
+    def measure_free(
+        self, cards: t.Sequence[Card], before: t.Mapping[int, CardFacts]
+    ) -> tuple[dict[int, Report], Links]:
         """Measure cards that nothing else uses; return their reports by index, and one report of the links between them.
 
         :raises OSError: the interpreter cannot be started.
         """
-        requests = [(card, {**self.request, "dtypes": verdicts.dtypes_of(before[card.index])}) for card in cards]
+        requests: list[tuple[Card, Request]] = [
+            (card, {**self.request, "dtypes": verdicts.dtypes_of(before[card.index])}) for card in cards
+        ]
         log_before, options = self.read_kernel_log(), self.process_options()
         report = progress.writer(self.params["progress_file"])
         report(progress.plan_text([card_request for _card, card_request in requests]))
@@ -94,8 +115,8 @@ class Measurement:
         return reports, machine.links(facts, [outcome for _card, _request, outcome in sound], pairs)
 
     def report(
-        self, before: Facts, card: Card, card_request: Facts, outcome: workers.Outcome, xids: list[XidRow] | None
-    ) -> Facts:
+        self, before: CardFacts, card: Card, card_request: Request, outcome: workers.Outcome, xids: list[XidRow] | None
+    ) -> Report:
         """Return the report of one card from the outcome of its process.
 
         :param before: the facts of the card before the measurement.
@@ -122,11 +143,11 @@ class Measurement:
         report["notes"] += [*memory_notes, *notes]
         return report
 
-    def read_facts(self, card: Card) -> Facts:
+    def read_facts(self, card: Card) -> CardFacts:
         """Read the facts of a card, with the version of the driver."""
         return {**read_card(self.nvml, card), "driver": self.nvml.driver_version()}
 
-    def process_options(self) -> dict[str, t.Any]:
+    def process_options(self) -> AsUser:
         """Return the options of Popen that start a process as the user of the request."""
         if os.geteuid() != 0:
             return {}
@@ -155,7 +176,7 @@ def new_xids(log_before: str | None, log_after: str | None, card: Card) -> list[
     return [xid.as_result() for xid in xid_log.parse(new) if xid.pci_address == address]
 
 
-def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
+def run(module: AnsibleModule, nvml: Nvml) -> Result:
     """Measure the requested GPUs, keep their baselines, and return the result of the module.
 
     :raises Refusal: a requested GPU does not exist, or a baseline is damaged.
@@ -169,8 +190,8 @@ def run(module: AnsibleModule, nvml: Nvml) -> dict[str, t.Any]:
         card.index: None if policy == IGNORE else baseline.read(params["directory"], card.uuid or None)
         for card in cards
     }
-    before: dict[str, Facts | None] = {}
-    after: dict[str, Facts | None] = {}
+    before: dict[str, baseline.Baseline | None] = {}
+    after: dict[str, baseline.Baseline | None] = {}
     reports, links = Measurement(module, nvml).measure(cards)
     for card, report in zip(cards, reports):
         current = baselines[card.index]

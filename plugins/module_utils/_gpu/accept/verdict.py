@@ -17,10 +17,21 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import ceilings, cuda_words
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import (
     COPY_TESTS,
-    Facts,
+    clock_of,
     figures,
     highest_clock,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import (
+    CardFacts,
+    Event,
+    Figures,
+    Names,
+    Problem,
+    Report,
+    Request,
+    Sample,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.card_facts import Counters, Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.rows import XidRow
 
 # From the best to the worst. The last is an exception: a card that was not measured has not passed.
@@ -57,13 +68,12 @@ NEXT_STEPS = {
     POWER: "check the power supply and its cables: the power brake slowed the board down",
     SLOWER: "compare driver, settings and load with the day of the baseline; `baseline: renew` accepts the new figures",
 }
-# The share of samples, its verdict, its cause, and its next step where that of the verdict does not fit.
+# The verdict of each share of samples, its cause, and its next step where that of the verdict does not fit.
 _HELD_BACK_BY = (
-    ("thermal_share", COOLING, "held back by heat", ""),
-    ("power_brake_share", POWER, "power brake", ""),
+    (COOLING, "held back by heat", ""),
+    (POWER, "power brake", ""),
     # NVML: heat, the power brake, or too much power. Older cards do not say which.
     (
-        "hw_slowdown_share",
         POWER,
         "slowed down by its hardware, without a reason",
         "check the power supply, its cables and the airflow, then measure again",
@@ -85,14 +95,14 @@ def dtypes_of(card: Facts) -> list[str]:
     return [*supported("bf16", "fp16"), "fp32", *supported("tf32", "fp8"), "fp64"]
 
 
-def problem(verdict: str, test: str, evidence: str, next_step: str = "") -> Facts:
+def problem(verdict: str, test: str, evidence: str, next_step: str = "") -> Problem:
     """Return a problem, with the usual next step of its verdict unless another is given."""
     return {"verdict": verdict, "test": test, "evidence": evidence, "next_step": next_step or NEXT_STEPS[verdict]}
 
 
-def judge_tests(card: Facts, tests: t.Mapping[str, Facts]) -> tuple[list[Facts], list[str]]:
+def judge_tests(card: Facts, tests: t.Mapping[str, Figures]) -> tuple[list[Problem], list[str]]:
     """Judge the tests of a card; return problems, and notes on what could not be judged."""
-    problems: list[Facts] = []
+    problems: list[Problem] = []
     notes: list[str] = []
     for test, facts in tests.items():
         if not all(math.isfinite(value) and value > 0 for value in facts["values"]):
@@ -119,20 +129,21 @@ def _floor(test: str) -> float | None:
     return {"copy": COPY_FLOOR, "h2d": BUS_FLOOR, "d2h": BUS_FLOOR}.get(test)
 
 
-def _held_back(test: str, facts: Facts) -> t.Iterator[Facts]:
+def _held_back(test: str, facts: Figures) -> t.Iterator[Problem]:
     clock = "an unknown clock" if facts["clock_mhz"] is None else f"{facts['clock_mhz']:.0f} MHz"
     at = f"at {clock} and {_with_unit(facts['temperature_c'], 'C')}"
-    for key, verdict, cause, next_step in _HELD_BACK_BY:
-        if (facts[key] or 0) > HELD_BACK:
-            yield problem(verdict, test, f"{cause} in {facts[key]:.0%} of the samples, {at}", next_step)
+    shares = (facts["thermal_share"], facts["power_brake_share"], facts["hw_slowdown_share"])
+    for share, (verdict, cause, next_step) in zip(shares, _HELD_BACK_BY):
+        if share is not None and share > HELD_BACK:
+            yield problem(verdict, test, f"{cause} in {share:.0%} of the samples, {at}", next_step)
 
 
-def _low_clock(card: Facts, test: str, facts: Facts, notes: list[str]) -> t.Iterator[Facts]:
+def _low_clock(card: Facts, test: str, facts: Figures, notes: list[str]) -> t.Iterator[Problem]:
     """Yield a problem for a clock that stays low without a reason: rates that fit it would become the baseline."""
-    key, kind, highest = highest_clock(card, test)
+    kind, highest = highest_clock(card, test)
     if (facts["low_clock_share"] or 0) <= HELD_BACK or (facts["efficiency"] or 0) > IMPLAUSIBLE:
         return
-    evidence = f"at {facts[key]:g} of {highest} MHz in {facts['low_clock_share']:.0%} of the samples"
+    evidence = f"at {clock_of(facts, kind):g} of {highest} MHz in {facts['low_clock_share']:.0%} of the samples"
     if (card["clocks"]["locked_mhz"] or {}).get("gpu" if kind == "sm" else kind):
         notes.append(f"{test}: {evidence}: gpu_mode has locked this clock")
     else:
@@ -143,7 +154,7 @@ def _with_unit(value: float | None, unit: str) -> str:
     return "an unknown value" if value is None else f"{value:g} {unit}"
 
 
-def _against_ceiling(test: str, facts: Facts, floor: float, notes: list[str]) -> t.Iterator[Facts]:
+def _against_ceiling(test: str, facts: Figures, floor: float, notes: list[str]) -> t.Iterator[Problem]:
     efficiency = facts["efficiency"]
     if efficiency is None:
         notes.append(f"{test}: not judged, the card reports too little for a ceiling")
@@ -157,12 +168,13 @@ def _against_ceiling(test: str, facts: Facts, floor: float, notes: list[str]) ->
         yield problem(HARDWARE, test, f"{rate}; {least}")
 
 
-def _link(card: Facts, test: str, facts: Facts) -> t.Iterator[Facts]:
+def _link(card: Facts, test: str, facts: Figures) -> t.Iterator[Problem]:
     """Yield a problem for a link that stays narrow or slow under load. Its ceiling is low, so its rate may well reach it."""
-    for key, most in (("pcie_width", card["pcie"]["max_width"]), ("pcie_generation", card["pcie"]["max_generation"])):
-        current = facts[key]
+    for unit, current, most in (
+        ("lanes", facts["pcie_width"], card["pcie"]["max_width"]),
+        ("generation", facts["pcie_generation"], card["pcie"]["max_generation"]),
+    ):
         if current and most and current < most:
-            unit = "lanes" if key == "pcie_width" else "generation"
             yield problem(
                 HARDWARE,
                 test,
@@ -171,7 +183,7 @@ def _link(card: Facts, test: str, facts: Facts) -> t.Iterator[Facts]:
             )
 
 
-def judge_results(checksums: t.Mapping[str, Facts]) -> list[Facts]:
+def judge_results(checksums: t.Mapping[str, Event]) -> list[Problem]:
     """Judge the first products. A product that is always wrong is as repeatable as a right one."""
     return [
         problem(
@@ -216,14 +228,14 @@ NOTED = (
 )
 
 
-def _at(counters: Facts, path: t.Sequence[str]) -> t.Any | None:
+def _at(counters: Counters, path: t.Sequence[str]) -> t.Any | None:
     value: t.Any = counters
     for key in path:
         value = None if value is None else value.get(key)
     return value
 
 
-def rises(before: Facts, after: Facts, paths: t.Iterable[t.Sequence[str]]) -> dict[str, int]:
+def rises(before: Counters, after: Counters, paths: t.Iterable[t.Sequence[str]]) -> dict[str, int]:
     """Return the rise of each counter. A counter that is unknown before or after is left out."""
     found = {}
     for path in paths:
@@ -233,7 +245,9 @@ def rises(before: Facts, after: Facts, paths: t.Iterable[t.Sequence[str]]) -> di
     return found
 
 
-def judge_counters(before: Facts, after: Facts, xids: t.Sequence[XidRow] | None) -> tuple[list[Facts], list[str]]:
+def judge_counters(
+    before: Counters, after: Counters, xids: t.Sequence[XidRow] | None
+) -> tuple[list[Problem], list[str]]:
     """Judge the counters and Xids of a measurement; return problems and notes.
 
     :param xids: the new ones; None where the kernel's log could not be read.
@@ -254,19 +268,19 @@ def judge_counters(before: Facts, after: Facts, xids: t.Sequence[XidRow] | None)
     return problems, notes
 
 
-def worst(problems: t.Iterable[Facts]) -> str:
+def worst(problems: t.Iterable[Problem]) -> str:
     """Return the worst verdict of problems; passed without any."""
     return max((row["verdict"] for row in problems), key=VERDICTS.index, default=PASSED)
 
 
 def report(
-    before: Facts,
-    after: Facts,
-    request: Facts,
-    events: t.Sequence[Facts],
-    samples: t.Sequence[Facts],
+    before: CardFacts,
+    after: CardFacts,
+    request: Request,
+    events: t.Sequence[Event],
+    samples: t.Sequence[Sample],
     xids: t.Sequence[XidRow] | None,
-) -> Facts:
+) -> Report:
     """Return the report of one card that was measured alone."""
     tests = figures(before, events, samples)
     checksums = {event["test"]: event for event in events if event.get("event") == "checksum"}
@@ -287,7 +301,7 @@ def report(
         more_notes.append(f"its power is limited to {limit:g} of {usual:g} W")
     return {
         **identity(before),
-        "driver": before.get("driver"),
+        "driver": before["driver"],
         "torch": started.get("torch"),
         "side": started.get("side"),
         "power_limit_w": limit,
@@ -304,7 +318,7 @@ def report(
     }
 
 
-def unmeasured_tests(request: Facts, events: t.Sequence[Facts]) -> list[Facts]:
+def unmeasured_tests(request: Request, events: t.Sequence[Event]) -> list[Problem]:
     """Return a problem for each requested test without all of its windows. The program gives a reason for a test that it skips."""
     wanted = [f"matmul_{dtype}" for dtype in request["dtypes"]]
     found = {
@@ -319,16 +333,16 @@ def unmeasured_tests(request: Facts, events: t.Sequence[Facts]) -> list[Facts]:
     ]
 
 
-def identity(card: Facts) -> Facts:
+def identity(card: Facts) -> Names:
     """Return the keys that identify a card."""
-    return {key: card[key] for key in ("index", "uuid", "name", "pci_address")}
+    return {"index": card["index"], "uuid": card["uuid"], "name": card["name"], "pci_address": card["pci_address"]}
 
 
-def not_measured(card: Facts, evidence: str, next_step: str, verdict: str = NOT_MEASURED) -> Facts:
+def not_measured(card: CardFacts, evidence: str, next_step: str, verdict: str = NOT_MEASURED) -> Report:
     """Return the report of a card without figures. It has all keys of a report."""
     return {
         **identity(card),
-        "driver": card.get("driver"),
+        "driver": card["driver"],
         "torch": None,
         "side": None,
         "power_limit_w": card["power"]["enforced_limit_w"],
@@ -350,12 +364,12 @@ _ORDER = ("pass", "warn", "fail")
 STATUSES = {PASSED: "pass", SLOWER: "warn", POWER: "fail", COOLING: "fail", HARDWARE: "fail", NOT_MEASURED: "warn"}
 
 
-def status_of(problems: t.Iterable[Facts]) -> str:
+def status_of(problems: t.Iterable[Problem]) -> str:
     """Return the gravest status of problems: what was not measured hides no failure."""
     return max((STATUSES[row["verdict"]] for row in problems), key=_ORDER.index, default="pass")
 
 
-def finding(report: Facts) -> dict[str, str]:
+def finding(report: Report) -> dict[str, str]:
     """Return the finding of a card."""
     name = report["uuid"] or f"index_{report['index']}"
     problems = report["problems"]
@@ -393,7 +407,7 @@ def failure(outcome: t.Any, python: str) -> tuple[str, str] | None:
     )
 
 
-def problem_of_ended(outcome: t.Any) -> Facts | None:
+def problem_of_ended(outcome: t.Any) -> Problem | None:
     """Return the problem of a program that was killed, since it hung or its card no longer answered. No healthy card does that."""
     if outcome.hung:
         return problem(HARDWARE, outcome.hung, "the program was not done in time and was killed: it hangs", LOOK)
@@ -402,7 +416,7 @@ def problem_of_ended(outcome: t.Any) -> Facts | None:
     return None
 
 
-def problem_of_gone(after: Facts) -> Facts | None:
+def problem_of_gone(after: Facts) -> Problem | None:
     """Return the problem of a card that does not answer after its measurement: its counters are unknown, and hide what rose."""
     error = after["problem"]
     if not error:

@@ -31,11 +31,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
     progress,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.figures import COPY_TESTS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.rows import Event, Request, Sample
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.state import EVENT_REASONS
-
-Facts = dict[str, t.Any]
 
 # Ten samples a second: gpu.md 5.3 asks for five at least, and each takes some milliseconds.
 PERIOD_S = 0.1
@@ -74,15 +73,15 @@ class Outcome:
     """The result of a process. *status* is None where it was killed. *events* and *samples* are in the order of time."""
 
     status: int | None = None
-    events: list[Facts] = dataclasses.field(default_factory=list)
-    samples: list[Facts] = dataclasses.field(default_factory=list)
+    events: list[Event] = dataclasses.field(default_factory=list)
+    samples: list[Sample] = dataclasses.field(default_factory=list)
     # The end of its standard error.
     output: str = ""
     # The step in which it hung, and the error of NVML for a lost card.
     hung: str | None = None
     lost: NvmlError | None = None
 
-    def of(self, kind: str) -> list[Facts]:
+    def of(self, kind: str) -> list[Event]:
         """Return the events of a kind."""
         return [event for event in self.events if event.get("event") == kind]
 
@@ -104,7 +103,7 @@ def sources() -> list[tuple[str, str]]:
     return found
 
 
-def sample(nvml: Nvml, card: Card) -> Facts:
+def sample(nvml: Nvml, card: Card) -> Sample:
     """Read clocks, power, temperature and link of a card; null where it does not report a value.
 
     :raises NvmlError: the card does not answer.
@@ -126,7 +125,7 @@ def sample(nvml: Nvml, card: Card) -> Facts:
     }
 
 
-def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
+def step_seconds(request: Request, step: str) -> float:
     """Return the time limit of a step."""
     settle = loads.SETTLE_S + 1
     if step == "measure":
@@ -139,13 +138,13 @@ def step_seconds(request: t.Mapping[str, t.Any], step: str) -> float:
     return {"start": START_S, "memory": MEMORY_S, "all_reduce": REDUCE_S, "end": END_S}[step]
 
 
-def seconds_needed(request: t.Mapping[str, t.Any], cards: int = 1) -> float:
+def seconds_needed(request: Request, cards: int = 1) -> float:
     """Return the time limit of all steps."""
     once = sum(step_seconds(request, step) for step in ("start", "memory", "together", "all_reduce", "end"))
     return once + cards * step_seconds(request, "measure")
 
 
-def read_lines(pipe: t.IO[str], events: list[Facts]) -> None:
+def read_lines(pipe: t.IO[str], events: list[Event]) -> None:
     """Append the events in a pipe to a list, until it is closed."""
     for line in pipe:
         # A library might print text without the end of its line.
@@ -155,7 +154,7 @@ def read_lines(pipe: t.IO[str], events: list[Facts]) -> None:
                 keep_event(json.loads(line[begin:]), events)
 
 
-def keep_event(event: Facts, events: list[Facts]) -> None:
+def keep_event(event: Event, events: list[Event]) -> None:
     """Append an event to a list. A burn-in may last for days: of each test one event is kept, with the number of its windows."""
     if event["event"] == "burn_in":
         event["windows"] = 1
@@ -180,7 +179,9 @@ def keep_end(pipe: t.IO[str], lines: list[str]) -> None:
 class Worker:
     """A process with the measuring program, which sees only these GPUs."""
 
-    def __init__(self, cards: t.Sequence[Card], python: str, request: t.Mapping[str, t.Any], **options: t.Any) -> None:
+    def __init__(
+        self, cards: t.Sequence[Card], python: str, request: Request, limit_s: float, **options: t.Any
+    ) -> None:
         """Start the process.
 
         :raises OSError: it cannot be started.
@@ -190,7 +191,7 @@ class Worker:
         environment = {**os.environ, **options.pop("env", {}), **variables}
         self.card, self.outcome = cards[0], Outcome()
         self.process = programs.start(
-            [python, "-I", "-u", "-c", STARTER, json.dumps(request)],
+            [python, "-I", "-u", "-c", STARTER, json.dumps({**request, "limit_s": limit_s})],
             environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -264,7 +265,7 @@ def wait(nvml: Nvml, workers: t.Sequence[Worker], done: t.Callable[[Worker], boo
         time.sleep(PERIOD_S)
 
 
-def measured(request: t.Mapping[str, t.Any], report: progress.Report) -> t.Callable[[Worker], bool]:
+def measured(request: Request, report: progress.Report) -> t.Callable[[Worker], bool]:
     """Return a check for the end of the step `measure`, which reports each round of windows."""
     size, reported = len(request["dtypes"]) + len(COPY_TESTS), [0]
 
@@ -309,7 +310,7 @@ def running(workers: t.Sequence[Worker]) -> list[Worker]:
 
 def measure(
     nvml: Nvml,
-    requests: t.Sequence[tuple[Card, t.Mapping[str, t.Any]]],
+    requests: t.Sequence[tuple[Card, Request]],
     python: str,
     report: progress.Report = progress.silent,
     **options: t.Any,
@@ -324,7 +325,7 @@ def measure(
     workers: list[Worker] = []
     try:
         for card, request in requests:
-            workers.append(Worker([card], python, {**request, "limit_s": longest}, **options))
+            workers.append(Worker([card], python, request, longest, **options))
         wait(nvml, workers, lambda worker: bool(worker.outcome.of("started")), "start", START_S)
         for number, (worker, (card, request)) in enumerate(zip(workers, requests), 1):
             if worker.runs():
@@ -351,12 +352,10 @@ def measure(
     return [worker.outcome for worker in workers]
 
 
-def measure_pairs(
-    nvml: Nvml, cards: t.Sequence[Card], python: str, request: t.Mapping[str, t.Any], **options: t.Any
-) -> Outcome:
+def measure_pairs(nvml: Nvml, cards: t.Sequence[Card], python: str, request: Request, **options: t.Any) -> Outcome:
     """Run one process that measures copies between all pairs of these GPUs."""
     seconds = STEP_S + PAIR_S * len(cards) * (len(cards) - 1)
-    worker = Worker(cards, python, {**request, "limit_s": seconds + START_S + END_S}, **options)
+    worker = Worker(cards, python, request, seconds + START_S + END_S, **options)
     try:
         wait(nvml, [worker], lambda started: bool(started.outcome.of("started")), "start", START_S)
         do(nvml, running([worker]), "pairs", seconds)

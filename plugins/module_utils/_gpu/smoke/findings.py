@@ -25,7 +25,28 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.r
     Place,
 )
 
-Report = dict[str, t.Any]
+
+class Report(t.TypedDict, total=False):
+    """The line of the training program; it has the keys of the steps that it came to."""
+
+    reason: str
+    words: str  # kept: a key of the report
+    install: str
+    python: str
+    gpus: list[dict[str, str]]
+    driver: str
+    driver_cuda: str
+    torch: str
+    cuda: str | None
+    device: str
+    device_name: str
+    accuracy: float
+    held_out: int
+    epochs: int
+    seconds_per_epoch: float
+    peak_memory_bytes: int
+    peak_gpu_memory_bytes: int
+
 
 SUCCESS = "CUDA_SUCCESS"
 

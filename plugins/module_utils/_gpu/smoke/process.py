@@ -26,6 +26,15 @@ GRACE_S = 20
 ANSWER_S = 60
 
 
+class AsUser(t.TypedDict, total=False):
+    """The options of Popen that start a program as a user."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+    env: dict[str, str]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The result of a program. `status` is None where it was killed at its limit; only the end of its output is kept."""

@@ -38,9 +38,30 @@ class Place:
         return f"smoke_test.{self.kind}.{slug or 'unnamed'}"
 
 
-def places(
-    environments: t.Iterable[t.Mapping[str, str]], images: t.Iterable[t.Mapping[str, str]], device: str
-) -> list[Place]:
+class PlaceRow(t.TypedDict):
+    """A place as a user names it."""
+
+    name: str
+    python: str
+    image: t.NotRequired[str]
+    device: str
+
+
+class Request(t.TypedDict):
+    """The options of the role, and the program that trains."""
+
+    environments: list[PlaceRow]
+    images: list[PlaceRow]
+    device: str
+    user: str
+    gpu_options: list[str]
+    epochs: int
+    accuracy: float
+    timeout_s: int
+    program: str
+
+
+def places(environments: t.Iterable[PlaceRow], images: t.Iterable[PlaceRow], device: str) -> list[Place]:
     """Return the places in the module's parameters.
 
     :param device: for places whose own device is auto.

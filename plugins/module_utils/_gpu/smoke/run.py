@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.r
     CUDA,
     ENVIRONMENT,
     Place,
+    Request,
     duplicates,
     places,
 )
@@ -29,7 +30,7 @@ _PUBLIC = re.compile(r"PATH|LD_LIBRARY_PATH|LANG|LANGUAGE|LC_\w+|TZ|(CUDA|NVIDIA
 class Trainer:
     """Trains in one place after the other."""
 
-    def __init__(self, params: t.Mapping[str, t.Any], user: pwd.struct_passwd, host: facts.Host) -> None:
+    def __init__(self, params: Request, user: pwd.struct_passwd, host: facts.Host) -> None:
         self.params, self.user, self.host = params, user, host
 
     def train(self, place: Place) -> findings.Report:
@@ -49,10 +50,10 @@ class Trainer:
         given = (
             os.environ if os.geteuid() else {name: os.environ[name] for name in os.environ if _PUBLIC.fullmatch(name)}
         )
-        options: dict[str, t.Any] = {"env": {**given, **variables}}
+        options: process.AsUser = {"env": {**given, **variables}}
         if os.geteuid() == 0:
             groups = os.getgrouplist(user.pw_name, user.pw_gid)
-            options.update(user=user.pw_uid, group=user.pw_gid, extra_groups=groups)
+            options.update({"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups})
         try:
             outcome = self.execute([place.python, *arguments], **options)
         except OSError as error:
@@ -85,7 +86,7 @@ class Trainer:
         return process.execute(command, limit, self.params["program"], **options)
 
 
-def run(params: t.Mapping[str, t.Any]) -> list[Finding]:
+def run(params: Request) -> list[Finding]:
     """Train in every requested place, and return the findings.
 
     :raises Refusal: two places have the same finding, or there is no such user.

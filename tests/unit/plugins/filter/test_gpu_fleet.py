@@ -16,7 +16,7 @@ from tests.unit.support.gpu.reports import REQUEST, card, events, samples
 gpu_fleet = FilterModule().filters()["gpu_fleet"]
 
 
-def report(uuid: str, **values: float) -> dict[str, Any]:
+def report(uuid: str, **values: float) -> Any:
     return accept.report(card(uuid=uuid), card(), REQUEST, events(**values), samples(), [])
 
 

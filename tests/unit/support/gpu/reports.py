@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-Facts = dict[str, Any]
+Facts = Any
 
 COUNTERS: Facts = {
     "recovery_action": "none",

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 
 UUID = "GPU-8f2c1a90-5d3e-4b7a-9c61-2e0f4d7b8a15"
 COPY = {"value": 4300.0, "unit": "gb_s", "clock_mhz": None, "power_w": 690, "temperature_c": None}
-BASELINE: dict[str, Any] = {
+BASELINE: Any = {
     "uuid": UUID,
     "day": "2026-11-01",
     **dict.fromkeys(baseline.CIRCUMSTANCES),

@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept.
 
 from tests.unit.support.gpu.reports import REQUEST, card, events, samples
 
-Facts = dict[str, Any]
+Facts = Any
 
 
 def report(host: str = "a", values: dict[str, float] | None = None, **changes: Any) -> Facts:
@@ -84,7 +84,7 @@ def test_warmer_by_less_or_at_more_power_is_no_problem(changes: Facts):
 
 @pytest.mark.parametrize("key", CIRCUMSTANCES)
 def test_other_conditions_are_not_compared(key: str):
-    slow = {**report(values={"copy": 4190}), key: "another"}
+    slow = report(values={"copy": 4190}) | {key: "another"}
 
     problems, notes = compare.against_baseline(slow, kept(values={"copy": 4800}), "keep")
 
@@ -127,7 +127,7 @@ def test_rate_that_is_no_number_is_slower():
     assert [row["test"] for row in compare.against_baseline(nan, kept(), "keep")[0]] == ["copy"]
     problems = compare.fleet([report("a"), report("b"), nan])
     assert [(row["host"], row["verdict"], row["test"]) for row in problems] == [("c", "slower", "copy")]
-    assert compare.fleet([{**nan, "host": host} for host in "abc"]) == []
+    assert compare.fleet([nan | {"host": host} for host in "abc"]) == []
 
 
 def test_hot_card_of_a_fleet_is_named():
@@ -141,13 +141,13 @@ def test_two_cards_have_no_median():
 
 
 def test_models_and_conditions_are_not_mixed():
-    others = [{**report(host, {"matmul_bf16": 400}), "name": "NVIDIA A100"} for host in "de"]
+    others = [report(host, {"matmul_bf16": 400}) | {"name": "NVIDIA A100"} for host in "de"]
 
     assert compare.fleet([*(report(host) for host in "abc"), *others]) == []
 
 
 def test_a_card_without_figures_is_left_out():
-    absent = {"host": "d", **accept.not_measured(card(), "in use", "wait")}
+    absent: Any = {"host": "d", **accept.not_measured(card(), "in use", "wait")}
 
     assert compare.fleet([*(report(host) for host in "abc"), absent]) == []
 

@@ -10,7 +10,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept 
 
 from tests.unit.support.gpu.reports import HEALTHY, card, events, samples
 
-Facts = dict[str, Any]
+Facts = Any
 
 
 def figure(test: str, value: float | None = None, facts: Facts | None = None, **changes: Any) -> Facts:

@@ -48,8 +48,8 @@ def torch(count: int) -> Any:
     )
 
 
-def measured(count: int) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = []
+def measured(count: int) -> list[Any]:
+    events: list[Any] = []
     links.pairs(SimpleNamespace(torch=torch(count)), lambda event, **facts: events.append({"event": event, **facts}))  # type: ignore[arg-type]
     return events
 
@@ -90,9 +90,9 @@ def test_without_nccl_an_all_reduce_is_skipped_with_the_reason(monkeypatch: pyte
         return distributed
 
     monkeypatch.setattr(importlib, "import_module", find)
-    events: list[dict[str, Any]] = []
+    events: list[Any] = []
 
-    links.all_reduce(SimpleNamespace(torch=None), {}, lambda event, **facts: events.append({"event": event, **facts}))  # type: ignore[arg-type]
+    links.all_reduce(SimpleNamespace(torch=None), {}, lambda event, **facts: events.append({"event": event, **facts}))  # type: ignore[arg-type,typeddict-item]
 
     assert [(number["event"], number["test"]) for number in events] == [("skipped", "all_reduce")]
     assert events[0]["words"]

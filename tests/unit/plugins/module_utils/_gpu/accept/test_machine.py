@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import machine
@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding imp
 
 from tests.unit.support.gpu.reports import card, sample
 
-Facts = dict[str, Any]
+Facts = Any
 
 
 def gpu(index: int, links: int = 18, remote: str = "switch", address: str | None = None) -> Facts:
@@ -221,12 +221,12 @@ def test_program_that_fails_later_is_a_problem(ended: Outcome, evidence: str) ->
 def test_step_without_figures_is_not_measured() -> None:
     done = outcome({"event": "did", "step": "memory"}, {"event": "did", "step": "together"})
 
-    found = machine.unmeasured_steps(done, {"memory_share": 0.9})
+    found = machine.unmeasured_steps(done, cast(Any, {"memory_share": 0.9}))
     assert [(row["verdict"], row["test"]) for row in found] == [
         ("not_measured", "memory"),
         ("not_measured", "all GPUs together"),
     ]
-    assert machine.unmeasured_steps(outcome(), {"memory_share": 0}) == []
+    assert machine.unmeasured_steps(outcome(), cast(Any, {"memory_share": 0})) == []
 
 
 def test_finished_program_is_no_problem() -> None:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import progress
 
-H200 = {
+H200: Any = {
     "warm_up_s": 30.0,
     "window_s": 10.0,
     "windows": 3,
@@ -24,7 +25,7 @@ def test_time_is_near_that_of_a_real_card() -> None:
 
 
 def test_burn_in_counts() -> None:
-    assert progress.seconds_alone({**H200, "burn_in_s": 3600}) - progress.seconds_alone(H200) == 3600
+    assert progress.seconds_alone(H200 | {"burn_in_s": 3600}) - progress.seconds_alone(H200) == 3600
 
 
 def test_lines_are_added_and_no_error_ends_a_measurement(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import request
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
-PARAMS: dict[str, Any] = {
+PARAMS: Any = {
     "user": "nobody",
     "quick": False,
     "warm_up_s": None,
@@ -33,23 +33,23 @@ PARAMS: dict[str, Any] = {
         ({"memory_share": 1}, "`memory_share` is 1: give 0 to 0.95"),
     ],
 )
-def test_impossible_numbers_are_refused(params: dict[str, Any], text: str):
+def test_impossible_numbers_are_refused(params: Any, text: str):
     with pytest.raises(Refusal, match=text):
-        request.validate({**PARAMS, **params})
+        request.validate(PARAMS | params)
 
 
 @pytest.mark.parametrize("name", ["windows", "window_s", "warm_up_s", "minutes"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_endless_times_are_refused(name: str, value: float):
     with pytest.raises(Refusal, match=f"`{name}` is {value}: give "):
-        request.validate({**PARAMS, name: value})
+        request.validate(PARAMS | {name: value})
 
 
 def test_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     with pytest.raises(Refusal, match="There is no user nobody-here: set `user`"):
-        request.validate({**PARAMS, "user": "nobody-here"})
+        request.validate(PARAMS | {"user": "nobody-here"})
 
 
 def test_defaults_are_accepted():
@@ -65,7 +65,7 @@ def test_defaults_are_accepted():
         ({"warm_up_s": 0}, (0, 10, 0)),
     ],
 )
-def test_seconds_follow_quick_unless_they_are_given(params: dict[str, Any], seconds: tuple[float, ...]):
-    parsed = request.parse({**PARAMS, **params})
+def test_seconds_follow_quick_unless_they_are_given(params: Any, seconds: tuple[float, ...]):
+    parsed = request.parse(PARAMS | params)
 
     assert (parsed["warm_up_s"], parsed["window_s"], parsed["burn_in_s"]) == seconds

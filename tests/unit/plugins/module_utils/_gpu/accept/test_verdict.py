@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding imp
 
 from tests.unit.support.gpu.reports import COUNTERS, HEALTHY, REQUEST, card, events, samples
 
-Facts = dict[str, Any]
+Facts = Any
 
 
 def report(
@@ -26,7 +26,7 @@ def report(
 ) -> Facts:
     """Return the report of a card. *facts* change the card, *changes* its samples, *after* the counters at the end."""
     before = card(**(facts or {}))
-    ended = {**before, "counters": {**before["counters"], **(after or {})}}
+    ended: Any = {**before, "counters": {**before["counters"], **(after or {})}}
     return accept.report(before, ended, REQUEST, events(**(values or {})), samples(**changes), xids)
 
 
@@ -297,7 +297,7 @@ def test_rising_grave_counter_is_a_problem(path: tuple[str, ...]):
 def test_old_errors_do_not_count():
     old = {"remapped_rows": {"correctable": 4, "uncorrectable": 2, "pending": False, "failure": False}}
 
-    assert accept.judge_counters({**COUNTERS, **old}, {**COUNTERS, **old}, []) == ([], [])
+    assert accept.judge_counters(COUNTERS | old, COUNTERS | old, []) == ([], [])
 
 
 def test_corrected_errors_are_notes():
@@ -307,7 +307,8 @@ def test_corrected_errors_are_notes():
 
 
 def test_missing_counter_is_no_problem():
-    problems, _notes = accept.judge_counters({"ecc_errors": None, "pcie": {}}, {"ecc_errors": None, "pcie": {}}, [])
+    few: Any = {"ecc_errors": None, "pcie": {}}
+    problems, _notes = accept.judge_counters(few, few, [])
 
     assert problems == []
 

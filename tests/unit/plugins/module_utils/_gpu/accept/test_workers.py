@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml im
 from harness.fakes.nvml import fake
 from tests.unit.support.gpu import measuring_program
 
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "warm_up_s": 0,
     "window_s": 0.1,
     "windows": 1,
@@ -66,9 +66,9 @@ def test_events_and_samples_come_from_one_clock(tmp_path: Path, monkeypatch: pyt
     assert record["wanted"]["limit_s"] == workers.seconds_needed(REQUEST)
 
 
-def lines(*events: dict[str, Any]) -> list[dict[str, Any]]:
+def lines(*events: Any) -> list[Any]:
     """Return the events that are kept of these lines."""
-    found: list[dict[str, Any]] = []
+    found: list[Any] = []
     workers.read_lines(io.StringIO("".join(json.dumps(event) + "\n" for event in events)), found)
     return found
 
@@ -88,7 +88,7 @@ def test_long_burn_in_is_kept_as_one_event_for_each_test():
 
 
 def test_event_after_the_text_of_a_library_is_read():
-    found: list[dict[str, Any]] = []
+    found: list[Any] = []
     text = 'Loading 100%{"event": "started"}\n{"a": 1}\n5\n{"event": \n{"event": "done"}\n'
     workers.read_lines(io.StringIO(text), found)
 

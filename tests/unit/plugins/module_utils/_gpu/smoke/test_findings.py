@@ -22,7 +22,7 @@ WITH_GPU = facts.Host(1, (ONE,))
 ALL = ("--device", "nvidia.com/gpu=all")
 
 # As the program said it on an H100.
-WELL = {
+WELL: Any = {
     "reason": "",
     "words": "",
     "install": "",
@@ -43,7 +43,7 @@ WELL = {
 
 
 def report(reason: str = "", text: str = "", **changes: Any) -> findings.Report:
-    return {**WELL, "reason": reason, "words": text, **changes}
+    return WELL | {"reason": reason, "words": text} | changes
 
 
 # --- Reports ---
@@ -231,5 +231,5 @@ def test_card_that_nvidia_smi_does_not_list_fails():
 
 def test_silent_places_and_processors_are_not_compared():
     on_processor = request.Place(request.ENVIRONMENT, "small", "python", device="cpu")
-    silent = {"reason": "no_image", "words": "docker has no image"}
+    silent: Any = {"reason": "no_image", "words": "docker has no image"}
     assert compare(WITH_GPU, (on_processor, sees()), (LAB, silent))["status"] == "skip"

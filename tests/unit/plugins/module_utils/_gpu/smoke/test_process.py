@@ -7,6 +7,7 @@ import os
 import pwd
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import process
@@ -58,7 +59,7 @@ def test_program_of_another_user_gets_no_secret_of_root(tmp_path: Path, monkeypa
         if str(folder) not in (".", "tmp"):
             (Path("/") / folder).chmod(0o755)
     tmp_path.chmod(0o755)
-    params = {"epochs": 1, "accuracy": 0.5, "timeout_s": 5, "program": "", "gpu_options": []}
+    params: Any = {"epochs": 1, "accuracy": 0.5, "timeout_s": 5, "program": "", "gpu_options": []}
     trainer = Trainer(params, pwd.getpwnam("nobody"), Host(0))
     report = trainer.train_in_environment(Place("environment", "e", str(python)), [])
     assert "secret" not in report["words"]

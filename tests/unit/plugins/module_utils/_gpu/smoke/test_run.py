@@ -20,11 +20,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._roles impor
 
 from tests.unit.support.plan import run_plan
 
-Run = Callable[..., dict[str, Any]]
+Run = Callable[..., Any]
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 # The report of the training program, from a quick program.
-ACCOUNT: dict[str, Any] = {
+ACCOUNT: Any = {
     "reason": "",
     "words": "",
     "gpus": [],
@@ -70,7 +70,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 @pytest.fixture
 def train(run_module: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Prove the role, as this user, and note the reports of the places; `train(environments=[...])`."""
-    reports: list[dict[str, Any]] = []
+    reports: list[Any] = []
     judge = findings.judge
 
     def judged(place: Place, report: findings.Report) -> dict[str, str]:
@@ -79,7 +79,7 @@ def train(run_module: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     monkeypatch.setattr(findings, "judge", judged)
 
-    def run(**params: Any) -> dict[str, Any]:
+    def run(**params: Any) -> Any:
         me = pwd.getpwuid(os.geteuid()).pw_name
         wanted = {"user": me, "environments": [], "images": [], **params}
         program = wanted.pop("program", PROGRAM)
