@@ -10,6 +10,8 @@ import json
 import math
 import typing as t
 
+# An object that others have written: its keys are known to its reader alone.
+Json = dict[str, t.Any]
 LIMIT = 1 << 20
 # Deeper than any file of this collection, and far from Python's own limit.
 DEPTH = 32

@@ -12,9 +12,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.load import Rates
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import LIMITS, Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.rows import Answer, CardRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
-Answer = dict[str, t.Any]
 Need = t.Callable[[Request], memory.Memory]
 
 GIB = 2**30
@@ -79,7 +79,7 @@ def on_card(
     baseline: t.Any = None,
     available: int | None = None,
     basis: str = "",
-) -> Answer:
+) -> CardRow:
     """Return verdict, largest batch and speed of a job on one card."""
     memory_bytes = card.bytes if available is None else available
     amount = need(request)
@@ -159,6 +159,7 @@ def needs(request: Request, amount: memory.Memory, basis: str) -> Answer:
         },
         "need_bytes": {"total": amount.total, "low": amount.low, "high": amount.high, "parts": dict(amount.parts)},
         "notes": notes,
+        "cards": [],
     }
 
 
@@ -178,4 +179,5 @@ def estimate(
             return memory.estimate(sized, basis)
 
     found = needs(request, need(request), basis)
-    return {**found, "cards": [on_card(request, card, need, baseline, available, basis) for card in cards]}
+    found["cards"] = [on_card(request, card, need, baseline, available, basis) for card in cards]
+    return found

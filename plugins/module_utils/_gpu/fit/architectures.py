@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+
 
 class Saved(t.NamedTuple):
     """Bytes that a layer saves for a token: multiples of the width and of the intermediate width, and of heads' norms."""
@@ -325,7 +327,7 @@ FAMILIES["xlm-roberta"] = _ENCODER
 
 
 # What the classes of transformers 5.17 take where a field is absent. A field that is null has no default.
-DEFAULTS: dict[str, dict[str, t.Any]] = {
+DEFAULTS: dict[str, Json] = {
     "gpt2": {"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
     "bert": {"type_vocab_size": 2},
     "vit": {"num_channels": 3},

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import CARDS, Card, find
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.rows import Rank
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 BY = ("speed", "money", "watt", "memory")
@@ -46,7 +48,7 @@ def prices(given: t.Any) -> tuple[str, dict[str, float]]:
     return currency.upper(), found
 
 
-def jobs(given: t.Any) -> list[dict[str, t.Any]]:
+def jobs(given: t.Any) -> list[Json]:
     """Return the jobs of a file: a list, or `jobs` of a mapping.
 
     :raises Refusal: there are none.
@@ -59,7 +61,7 @@ def jobs(given: t.Any) -> list[dict[str, t.Any]]:
     return rows
 
 
-def weight(job: t.Mapping[str, t.Any]) -> float:
+def weight(job: Json) -> float:
     """Return how much a job counts."""
     share = job.get("count", 1)
     # A comparison with NaN is never true.
@@ -73,7 +75,7 @@ def rank(
     by: str,
     cards: t.Sequence[Card] = CARDS,
     priced: tuple[str, dict[str, float]] | None = None,
-) -> list[dict[str, t.Any]]:
+) -> list[Rank]:
     """Return cards from the best to the worst for a mix of jobs, each with its reason.
 
     Jobs that fit count first. The speed is the weighted harmonic mean of the speeds relative to one card: the time of the whole mix.
@@ -92,17 +94,22 @@ def rank(
         for row in answer.estimate(request, [find(REFERENCE)])["cards"]
     }
     rows = [_row(requests, card, reference, priced) for card in cards]
-    keys: dict[str, t.Callable[[dict[str, t.Any]], float]] = {
-        "speed": lambda row: row["speed"],
-        "money": lambda row: row["speed_per_price"] or 0.0,
-        "watt": lambda row: row["speed_per_kw"],
-        "memory": lambda row: row["memory_gb"],
-    }
-    rows.sort(key=lambda row: (-row["fitting"], -keys[by](row), -row["speed"], row["card"]))
+    rows.sort(key=lambda row: (-row["fitting"], -score(row, by), -row["speed"], row["card"]))
     for number, row in enumerate(rows, 1):
         row["rank"] = number
         row["reason"] = _reason(row, by)
     return rows
+
+
+def score(row: Rank, by: str) -> float:
+    """Return what ranks a card."""
+    found = {
+        "speed": row["speed"],
+        "money": row["speed_per_price"] or 0.0,
+        "watt": row["speed_per_kw"],
+        "memory": float(row["memory_gb"]),
+    }
+    return found[by]
 
 
 def _row(
@@ -110,7 +117,7 @@ def _row(
     card: Card,
     reference: t.Mapping[str, float],
     priced: tuple[str, dict[str, float]] | None,
-) -> dict[str, t.Any]:
+) -> Rank:
     estimates = [(answer.estimate(request, [card])["cards"][0], share) for request, share in requests]
     total = sum(share for _row, share in estimates)
     fitting = sum(share for row, share in estimates if row["fits"] == "yes") / total
@@ -123,6 +130,7 @@ def _row(
     for row, share in estimates:
         deciding[row["decides"]] = deciding.get(row["decides"], 0.0) + share
     return {
+        "rank": 0,
         "card": card.name,
         "fitting": round(fitting, 3),
         "speed": answer.significant(relative),
@@ -136,10 +144,11 @@ def _row(
         "speed_per_price": answer.significant(relative / price * 1000) if price else None,
         "decides": max(deciding, key=lambda name: deciding[name]),
         "missing": [request.name for (row, _share), (request, _) in zip(estimates, requests) if row["fits"] != "yes"],
+        "reason": "",
     }
 
 
-def _reason(row: dict[str, t.Any], by: str) -> str:
+def _reason(row: Rank, by: str) -> str:
     if row["missing"]:
         first = f"{', '.join(row['missing'][:3])} {'does' if len(row['missing']) == 1 else 'do'} not surely fit in {row['memory_gb']} GB"
     else:

@@ -24,7 +24,14 @@ _CURES: tuple[tuple[str, dict[str, t.Any]], ...] = (
 )
 
 
-def _possible(request: Request, change: t.Mapping[str, t.Any]) -> bool:
+class Cure(t.TypedDict):
+    """An option, and what it saves after those before it."""
+
+    option: str
+    saves_bytes: int
+
+
+def _possible(request: Request, change: t.Mapping[str, object]) -> bool:
     model = request.model
     if not request.trains or model is None:
         return False
@@ -41,12 +48,13 @@ def _possible(request: Request, change: t.Mapping[str, t.Any]) -> bool:
     return not ("dtype" in change and request.weight == 2)
 
 
-def cures(request: Request, basis: str, available: int) -> list[dict[str, t.Any]]:
+def cures(request: Request, basis: str, available: int) -> list[Cure]:
     """Return options, one after the other, until the whole interval fits; each with what it saves after those before it.
 
     The last may be a smaller batch, which is named where nothing else is left over or enough.
     """
-    need, found = memory.estimate(request, basis), t.cast("list[dict[str, t.Any]]", [])
+    need = memory.estimate(request, basis)
+    found: list[Cure] = []
     for option, change in _CURES:
         if need.high <= available:
             return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import parts, quantized, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import (
     COMPOSED,
@@ -24,9 +25,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.arc
     Family,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
-
-Config = t.Mapping[str, t.Any]
-
 
 # Recurrent layers of PyTorch have no configuration of Hugging Face. This is the collection's own form of it.
 LSTM_FIELDS = ("input_size", "hidden_size", "num_layers", "num_labels")
@@ -208,24 +206,25 @@ def read(config: t.Any) -> Model:
     return Model(family=name, **{**options, **sizes, **more})
 
 
-def _more(name: str, given: Config, sizes: dict[str, int]) -> tuple[dict[str, t.Any], list[str]]:
+def _more(name: str, given: Json, sizes: dict[str, int]) -> tuple[parts.More, list[str]]:
     """Fill *sizes* with what follows from other fields, and return more of the model, and notes on what was not counted."""
-    family, more = FAMILIES[name], t.cast("dict[str, t.Any]", {})
+    family = FAMILIES[name]
+    more: parts.More = {}
     width = sizes.get("width", 0)
     if name in ("gpt2", "falcon", "bloom", "mpt", "opt"):
         sizes.setdefault("inner", parts.whole(given.get("expansion_ratio", 4), "expansion_ratio") * width)
     if name == "falcon":
         if not given.get("new_decoder_architecture") and given["multi_query"]:
             sizes["kv_heads"] = 1
-        more.update(attention_biases=bool(given.get("bias")), output_biases=bool(given.get("bias")))
+        more.update({"attention_biases": bool(given.get("bias")), "output_biases": bool(given.get("bias"))})
     if name == "glm4_moe" and {"width", "heads"} <= set(sizes):
         sizes.setdefault("head_dim", sizes["width"] // sizes["heads"])
     if name == "stablelm":
         more["attention_biases"] = bool(given.get("use_qkv_bias"))
     if name == "starcoder2" and not given["use_bias"]:
-        more.update(attention_biases=False, output_biases=False, mlp_biases=False)
+        more.update({"attention_biases": False, "output_biases": False, "mlp_biases": False})
     if name == "gpt_neox" and not given["attention_bias"]:
-        more.update(attention_biases=False, output_biases=False)
+        more.update({"attention_biases": False, "output_biases": False})
     notes = (
         [f"layers of {name}, which were not measured: those of {family.like} stand for them"] if family.nearby else []
     )
@@ -241,12 +240,12 @@ def _more(name: str, given: Config, sizes: dict[str, int]) -> tuple[dict[str, t.
     return more, notes
 
 
-def _labels(given: Config) -> int:
+def _labels(given: Json) -> int:
     labels = given.get("id2label")
     return len(labels) if isinstance(labels, dict) else parts.whole(given.get("num_labels", 2), "num_labels")
 
 
-def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
+def _unknown(name: str, family: Family, given: Json) -> tuple[str, ...]:
     """Return unknown fields that widen the interval.
 
     :raises Refusal: one of them may change the shape.
@@ -295,7 +294,7 @@ def _unknown(name: str, family: Family, given: Config) -> tuple[str, ...]:
 _QWEN = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "smollm3")
 
 
-def _windows(name: str, given: Config, layers: int) -> tuple[int | None, ...]:
+def _windows(name: str, given: Json, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer."""
     reads = FAMILIES[name].reads
     window = given.get("sliding_window") if "sliding_window" in reads else given.get("attention_chunk_size")

@@ -19,7 +19,7 @@ class HostCard(t.NamedTuple):
 
     card: Card
     memory_bytes: int
-    baseline: dict[str, t.Any] | None
+    baseline: baseline.Baseline | None
 
 
 def read_cards(directory: str) -> list[HostCard]:

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import (
     DTYPES,
     HALVES,
@@ -17,7 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.req
     TASKS,
 )
 
-JOB: dict[str, dict[str, t.Any]] = {
+JOB: dict[str, dict[str, object]] = {
     "model": {"type": "str", "required": True},
     "task": {"type": "str", "choices": list(TASKS), "default": "train"},
     "batch": {"type": "int", "default": 1},

@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import typing as t
 
-Row = t.Mapping[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import compare
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.rows import Answer, Found, Pair, Rank
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:1em auto;padding:0 1em;color:#1a1a1a;"
@@ -30,7 +31,7 @@ def columns(rows: t.Sequence[t.Sequence[t.Any]], titles: t.Sequence[str]) -> str
     return "\n".join(lines)
 
 
-def job_text(found: Row) -> str:
+def job_text(found: Answer) -> str:
     """Return the answer for one job as text."""
     need = found["need_gib"]
     parts = ", ".join(f"{name} {size:.2f}" for name, size in need["parts"].items() if size >= 0.005)
@@ -56,40 +57,39 @@ def job_text(found: Row) -> str:
     return "\n".join([*head, table, *[f"  {note}" for note in card_notes(found)]])
 
 
-def card_notes(found: Row) -> list[str]:
+def card_notes(found: Answer) -> list[str]:
     """Return the notes on all cards of a job, each once."""
     return sorted({note for row in found["cards"] for note in row["notes"]})
 
 
-def pair_text(pair: Row) -> str:
+def pair_text(pair: Pair) -> str:
     """Return what two jobs on one card cost, as text."""
-    slow = pair["slowdown"]
+    slow = pair["slowdown"] or {}
     return (
         f"{' and '.join(pair['jobs'])} at once on one {pair['card']}: fits {pair['fits']}; each takes "
         f"{slow['time_sliced']:g} times as long time-sliced, {slow['mps']:g} times under MPS ({pair['source']}); {pair['advice']}."
     )
 
 
-def rank_text(rows: t.Sequence[Row]) -> str:
+def rank_text(rows: t.Sequence[Rank]) -> str:
     """Return ranks as text."""
     return "\n".join(f"{row['rank']:3}. {row['card']}: {row['reason']}" for row in rows)
 
 
 # What ranks cards: the field of a rank, and what a bar shows.
-_BARS = {
-    "speed": ("speed", "Speed of the mix of jobs, as a multiple of an RTX 3090"),
-    "money": ("speed_per_price", "Speed for 1000 {currency}, as a multiple of an RTX 3090"),
-    "watt": ("speed_per_kw", "Speed for each kW, as a multiple of an RTX 3090"),
-    "memory": ("memory_gb", "Memory in GB"),
+_TITLES = {
+    "speed": "Speed of the mix of jobs, as a multiple of an RTX 3090",
+    "money": "Speed for 1000 {currency}, as a multiple of an RTX 3090",
+    "watt": "Speed for each kW, as a multiple of an RTX 3090",
+    "memory": "Memory in GB",
 }
 
 
-def picture(rows: t.Sequence[Row], by: str = "speed") -> str:
+def picture(rows: t.Sequence[Rank], by: str = "speed") -> str:
     """Return ranked cards as bars of what ranks them, in SVG. A long name is narrower, and none is cut."""
     shown = list(rows)[:24]
-    field, title = _BARS[by]
-    title = title.format(currency=next((row["currency"] for row in shown if row["currency"]), ""))
-    values = [float(row[field] or 0.0) for row in shown]
+    title = _TITLES[by].format(currency=next((row["currency"] for row in shown if row["currency"]), ""))
+    values = [compare.score(row, by) for row in shown]
     most = max(values, default=0.0) or 1.0
     names = [f"{row['card']} ({row['memory_gb']} GB)" for row in shown]
     margin = 7.2 * max((len(name) for name in names), default=0) + 8
@@ -121,7 +121,7 @@ def html_table(titles: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> 
     return f'<div class="t"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def page(found: Row) -> str:
+def page(found: Found) -> str:
     """Return one page of HTML for jobs and ranks."""
     parts = ["<h1>Which GPU for these jobs</h1>"]
     if found.get("ranks"):
@@ -143,7 +143,9 @@ def page(found: Row) -> str:
         parts.append(html_table(("part", "GiB"), need["parts"].items()))
         keys = ("card", "fits", "memory_gib", "max_batch", "rate_low", "rate_high", "unit", "decides", "joules")
         parts.append(
-            html_table([key.replace("_", " ") for key in keys], ([row[key] for key in keys] for row in job["cards"]))
+            html_table(
+                [key.replace("_", " ") for key in keys], ([row.get(key) for key in keys] for row in job["cards"])
+            )
         )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>gpu-fit</title>'

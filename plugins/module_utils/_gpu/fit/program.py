@@ -13,6 +13,7 @@ import re
 import sys
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer as estimate
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
     compare,
@@ -23,6 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
     synonyms,
     wording,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.rows import Found
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.together import together
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -168,7 +170,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
+def answer(chosen: argparse.Namespace) -> Found:
     """Return the answer to a command line.
 
     :raises Refusal: it cannot be given.
@@ -201,7 +203,7 @@ def answer(chosen: argparse.Namespace) -> dict[str, t.Any]:
     return {"by": by, "ranks": ranks, "jobs": jobs, "together": pairs}
 
 
-def _requests(rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[tuple[request.Request, float]]:
+def _requests(rows: t.Sequence[Json]) -> list[tuple[request.Request, float]]:
     """Return the jobs of a file with their weights. Each has a name of its own.
 
     :raises Refusal: one cannot be estimated; it says which.
@@ -223,7 +225,7 @@ def _requests(rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[tuple[request.Req
     return found
 
 
-def text(found: t.Mapping[str, t.Any]) -> str:
+def text(found: Found) -> str:
     """Return an answer as text."""
     blocks = [page.rank_text(found["ranks"])] if found.get("ranks") else []
     blocks += [page.job_text(job) for job in found["jobs"]]

@@ -11,6 +11,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
     answer,
     memory,
@@ -20,11 +21,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit imp
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request, parse
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.rows import Answer
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import process
 
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import host
+    from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.trace import Traced
 
 TRACE_S = 300
 _TRACE = f"{bundle.PACKAGE}._gpu.fit.trace"
@@ -47,15 +50,15 @@ class Fit:
         # A program starts in the root directory.
         self.python = os.path.abspath(python) if os.sep in python else python
         self.user = user
-        self._traces: dict[tuple[t.Any, ...], dict[str, t.Any]] = {}
+        self._traces: dict[tuple[object, ...], Traced] = {}
 
     def estimate(
         self,
-        job: t.Mapping[str, t.Any],
+        job: Json,
         cards: t.Sequence[Card],
         baseline: t.Any = None,
         available: int | None = None,
-    ) -> answer.Answer:
+    ) -> Answer:
         """Return the answer for a job.
 
         :raises Refusal: it cannot be estimated.
@@ -68,19 +71,20 @@ class Fit:
             return self._traced(given, {"torchvision": model}, cards, baseline, available)
         return answer.estimate(parse(source.described(given, model)), cards, baseline=baseline, available=available)
 
-    def on_host(self, job: t.Mapping[str, t.Any], found: t.Sequence[host.HostCard]) -> answer.Answer:
+    def on_host(self, job: Json, found: t.Sequence[host.HostCard]) -> Answer:
         """Return the answer for the cards of a host, with their own memory and rates."""
         answers = [self.estimate(job, [row.card], row.baseline, row.memory_bytes) for row in found]
-        return {**answers[0], "cards": [card for found_answer in answers for card in found_answer["cards"]]}
+        answers[0]["cards"] = [card for found_answer in answers for card in found_answer["cards"]]
+        return answers[0]
 
     def _traced(
         self,
-        given: t.Mapping[str, t.Any],
+        given: Json,
         origin: t.Mapping[str, str],
         cards: t.Sequence[Card],
         baseline: t.Any,
         available: int | None,
-    ) -> answer.Answer:
+    ) -> Answer:
         if given.get("task", "train") not in ("train", "infer"):
             raise Refusal(
                 "`task`: a traced model is trained or infers: add adapters in its entry point, and give train"
@@ -121,7 +125,7 @@ class Fit:
         sized = request._replace(net=net, recurrent=False)
         return answer.estimate(sized, cards, need, "traced", baseline, available)
 
-    def trace(self, request: Request, origin: t.Mapping[str, str]) -> dict[str, t.Any]:
+    def trace(self, request: Request, origin: t.Mapping[str, str]) -> Traced:
         """Run the tracing program for one batch.
 
         :raises Refusal: there is no PyTorch, or the model cannot be built.
@@ -137,7 +141,7 @@ class Fit:
             self._traces[key] = self._run(json.dumps(wanted))
         return self._traces[key]
 
-    def _run(self, wanted: str) -> dict[str, t.Any]:
+    def _run(self, wanted: str) -> Traced:
         line = [self.python, "-I", "-B", "-", wanted]
         try:
             done = process.execute(line, TRACE_S, bundle.source_of(_TRACE), **self._as_user())
@@ -171,9 +175,9 @@ class Fit:
         if "failed" in found:
             message = wording.printable(" ".join(str(found.get("message")).split()))
             raise Refusal(f"`model` could not be traced: {message}: correct the entry point")
-        return t.cast("dict[str, t.Any]", found)
+        return t.cast("Traced", found)
 
-    def _as_user(self) -> dict[str, t.Any]:
+    def _as_user(self) -> process.AsUser:
         """Return options of a process: root does not run the code of a model as root."""
         if os.geteuid() != 0:
             return {}

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import nets, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -60,7 +61,7 @@ def is_entry(model: str) -> bool:
     return bool(colon) and path.endswith(".py") and name.isidentifier()
 
 
-def described(given: t.Mapping[str, t.Any], model: str) -> dict[str, t.Any]:
+def described(given: Json, model: str) -> Json:
     """Return a job with the content of its model: a name of torchvision, or the file of a configuration."""
     if not model:
         return dict(given)

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-import typing as t
-
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 NAMES = {
@@ -32,12 +31,12 @@ OPTIMIZERS = {
 _SWITCHES = {"bf16": ("dtype", "amp"), "fp16": ("dtype", "amp"), "load_in_4bit": ("task", "qlora")}
 
 
-def translated(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def translated(given: Json) -> Json:
     """Return options under their own names.
 
     :raises Refusal: one is given twice.
     """
-    found: dict[str, t.Any] = {}
+    found: Json = {}
     for name, value in given.items():
         option = NAMES.get(name, name)
         if name in _SWITCHES and isinstance(value, bool):

@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import memory, speed
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import GIB, Card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.rows import Pair
 
 # Slowdown of each of two programs on one card, measured on an H100 (docs/gpu_sharing.md): time-sliced, and under MPS.
 SHARED = {"full": (2.2, 1.8), "idle": (1.1, 1.0), "mixed": (1.9, 1.1)}
@@ -21,7 +22,7 @@ _ADVICE = {
 }
 
 
-def together(requests: t.Sequence[Request], card: Card, available: int | None = None) -> dict[str, t.Any]:
+def together(requests: t.Sequence[Request], card: Card, available: int | None = None) -> Pair:
     """Return whether jobs fit on one card at once, and what that costs by the measured table of gpu_sharing.
 
     :param available: bytes of the card, where they are known better than by the table of cards.

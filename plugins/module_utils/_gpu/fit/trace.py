@@ -20,7 +20,32 @@ import sys
 import typing as t
 
 
-def load(request: dict[str, t.Any]) -> tuple[t.Any, t.Any]:
+class Request(t.TypedDict, total=False):
+    """What is traced, for which step."""
+
+    entry: str
+    torchvision: str
+    task: str
+    batch: int
+    dtype: str
+    sequence: int
+    image: int
+    optimizer: str
+
+
+class Traced(t.TypedDict, total=False):
+    """The memory of each phase's peak by part, and the operations; or why there are none."""
+
+    torch: str
+    phases: list[dict[str, int]]
+    parameters: int
+    flops: int
+    layers: int
+    failed: str
+    message: str
+
+
+def load(request: Request) -> tuple[t.Any, t.Any]:
     """Return the model, and the function that makes its inputs or None."""
     if request.get("torchvision"):
         models: t.Any = importlib.import_module("torchvision.models")
@@ -35,7 +60,7 @@ def load(request: dict[str, t.Any]) -> tuple[t.Any, t.Any]:
     return function(), getattr(function, "inputs", None)
 
 
-def make_inputs(torch: t.Any, request: dict[str, t.Any], dtype: t.Any) -> tuple[t.Any, ...]:
+def make_inputs(torch: t.Any, request: Request, dtype: t.Any) -> tuple[t.Any, ...]:
     """Return inputs where the entry point makes none."""
     batch = request["batch"]
     if request.get("image"):
@@ -82,7 +107,7 @@ def without_dropout_of_attention(torch: t.Any) -> None:
     torch.nn.functional.scaled_dot_product_attention = attend
 
 
-def trace(torch: t.Any, request: dict[str, t.Any]) -> dict[str, t.Any]:
+def trace(torch: t.Any, request: Request) -> Traced:
     """Run a step on shapes, and return the memory of each phase's peak by part, and its operations."""
     fake: t.Any = importlib.import_module("torch._subclasses.fake_tensor")
     tracker: t.Any = importlib.import_module("torch.distributed._tools.mem_tracker")
@@ -151,7 +176,7 @@ def main(arguments: list[str]) -> int:
     result = os.dup(1)
     os.dup2(2, 1)
 
-    def report(found: dict[str, t.Any]) -> None:
+    def report(found: Traced) -> None:
         os.write(result, json.dumps(found).encode() + b"\n")
 
     try:

@@ -18,7 +18,7 @@ MIX = [
 PRICES = {"currency": "eur", "prices": {"RTX 4090": 1900, "RTX 3090": 700, "H100": 28000}}
 
 
-def names(rows: list[dict[str, Any]]) -> list[str]:
+def names(rows: list[Any]) -> list[str]:
     return [row["card"] for row in rows]
 
 
