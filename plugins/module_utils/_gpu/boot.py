@@ -21,7 +21,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import files as gpu_files
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard, Declared
 
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Commands
@@ -33,7 +33,7 @@ _BEFORE = "nvidia-cdi-refresh.service docker.service containerd.service slurmd.s
 _AFTER = "systemd-modules-load.service nvidia-persistenced.service nvidia-fabricmanager.service"
 
 # By the UUID of the card; None for a card that is no longer declared.
-Changes = t.Mapping[str, t.Optional[dict[str, t.Any]]]
+Changes = t.Mapping[str, t.Optional[Declared]]
 
 
 def unit_name(module: str) -> str:
@@ -94,8 +94,7 @@ def read_declared(tree: Tree, module: str) -> ByCard:
 
     :raises Refusal: the file is damaged.
     """
-    declared: ByCard = gpu_files.read(tree, declared_path(module))["gpus"]
-    return declared
+    return gpu_files.read(tree, declared_path(module))["gpus"]
 
 
 @dataclasses.dataclass

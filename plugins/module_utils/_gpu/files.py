@@ -13,8 +13,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
-# By the UUID of the card.
-ByCard = dict[str, dict[str, t.Any]]
+# The parameters of a module for a card, by their names; and those of all cards, by the UUID.
+Declared = dict[str, t.Any]
+ByCard = dict[str, Declared]
+
+
+class Record(t.TypedDict):
+    """A file of parameters. `loaded`: the load of the driver that they are of."""
+
+    gpus: ByCard
+    loaded: t.NotRequired[str]
 
 
 def home(module: str) -> str:
@@ -23,7 +31,7 @@ def home(module: str) -> str:
     return f"/var/lib/rigwright_{module}"
 
 
-def text(gpus: t.Mapping[str, dict[str, t.Any]], **others: str) -> bytes:
+def text(gpus: t.Mapping[str, Declared], **others: str) -> bytes:
     """Return the content of a file.
 
     :param others: further keys of the file.
@@ -31,7 +39,7 @@ def text(gpus: t.Mapping[str, dict[str, t.Any]], **others: str) -> bytes:
     return f"{json.dumps({**others, 'gpus': gpus}, indent=1, sort_keys=True)}\n".encode()
 
 
-def read(tree: Tree, path: str) -> dict[str, t.Any]:
+def read(tree: Tree, path: str) -> Record:
     """Read a file that :func:`text` made. Without a file no card has an entry.
 
     :raises Refusal: the file is damaged.
@@ -40,10 +48,10 @@ def read(tree: Tree, path: str) -> dict[str, t.Any]:
     if not tree.exists(path):
         return {"gpus": {}}
     try:
-        found: dict[str, t.Any] = json_text.parse(tree.text(path))
+        found = json_text.parse(tree.text(path))
         gpus = found.get("gpus") if isinstance(found, dict) else None
         if not isinstance(gpus, dict) or not all(entry and isinstance(entry, dict) for entry in gpus.values()):
             raise ValueError("it has no entries by GPU")
     except ValueError as error:
         raise Refusal(f"{path} is damaged ({error}): restore it, or remove it and declare all GPUs again") from error
-    return found
+    return t.cast("Record", found)

@@ -29,8 +29,7 @@ def read_locked(tree: Tree) -> files.ByCard:
     :raises Refusal: the file is damaged.
     """
     record = files.read(tree, LOCKED)
-    locked: files.ByCard = record["gpus"] if record.get("loaded") == loaded_since(tree) else {}
-    return locked
+    return record["gpus"] if record.get("loaded") == loaded_since(tree) else {}
 
 
 def write_locked(tree: Tree, gpus: files.ByCard) -> None:

@@ -6,30 +6,33 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host, Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import verify as proof
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import Unplannable, plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import (
+    Request,
+    Unplannable,
+    plan_host,
+)
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: Request, host: Host) -> Plan:
     try:
         return _plan(request, host)
     except Unplannable as error:
         raise Refused(str(error), error.result) from error
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Request, host: Host) -> list[Finding]:
     try:
         return proof.findings(_plan(request, host), request["state"], host.check_mode)
     except Unplannable as error:
-        return proof.unreadable(str(error), error.result.get("next_step", ""))
+        return proof.unreadable(str(error), str(error.result.get("next_step", "")))
 
 
-def _plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def _plan(request: Request, host: Host) -> Plan:
     if nvml.pynvml is None:
         host.need_python(nvml.PYTHON)
     return plan_host(host, request)

@@ -68,7 +68,7 @@ def tree(files: Mapping[str, str | bytes], links_to: dict[str, str] | None = Non
     return Tree(str(root))
 
 
-def pci_files(cards: list[dict[str, Any]]) -> tuple[dict[str, str | bytes], dict[str, str]]:
+def pci_files(cards: list[Any]) -> tuple[dict[str, str | bytes], dict[str, str]]:
     files: dict[str, str | bytes] = {}
     bound = {}
     for card in cards:
@@ -110,7 +110,7 @@ def next_kernel(
     return str(kernels.next_kernel(host)["release"])
 
 
-def secure_boot(distribution: str, files: dict[str, str], variables: dict[str, str]) -> dict[str, Any]:
+def secure_boot(distribution: str, files: dict[str, str], variables: dict[str, str]) -> Any:
     """Return whether the key of DKMS is trusted. *variables* has the certificates in each EFI variable, by its whole name."""
     place = "/sys/firmware/efi/efivars"
     efi = {f"{place}/{name}": b"\x06\x00\x00\x00" + text.encode() for name, text in variables.items()}
@@ -120,13 +120,13 @@ def secure_boot(distribution: str, files: dict[str, str], variables: dict[str, s
 
 
 def driver(
-    cards: list[dict[str, Any]],
+    cards: list[Any],
     distribution: str = "Debian",
     version: str = "13",
     codename: str = "trixie",
-    request: dict[str, Any] | None = None,
+    request: Any | None = None,
     files: dict[str, str] | None = None,
-) -> dict[str, Any]:
+) -> Any:
     """Plan the driver of a host with these cards; other files as on a host with nouveau."""
     root = Path(tempfile.mkdtemp())
     record = hosts.lay_out("nouveau_bound", root)
@@ -147,11 +147,11 @@ def driver(
     return {"branch": plan.branch, "modules": plan.modules}
 
 
-def switch(cards: list[dict[str, Any]]) -> bool:
+def switch(cards: list[Any]) -> bool:
     return gpus.has_nvswitch(tree(*pci_files(cards)))
 
 
-def pins(files: dict[str, str]) -> list[dict[str, Any]]:
+def pins(files: dict[str, str]) -> list[Any]:
     return [{"packages": row["packages"], "priority": row["priority"]} for row in package_facts.read_pins(tree(files))]
 
 
@@ -178,7 +178,7 @@ def dkms(files: dict[str, str]) -> list[list[str]]:
 
 
 def _host(
-    cards: list[dict[str, Any]], packages: list[str], driver_version: str, distribution: str, version: str, roots: Any
+    cards: list[Any], packages: list[str], driver_version: str, distribution: str, version: str, roots: Any
 ) -> cuda_plan.Host:
     files, bound = pci_files(cards)
     release = f"ID={distribution.lower()}\nVERSION_ID={version}\n"
@@ -194,7 +194,7 @@ def _host(
 
 
 def cuda(
-    cards: list[dict[str, Any]],
+    cards: list[Any],
     driver_version: str,
     packages: tuple[str, ...] = (),
     distribution: str = "Ubuntu",
@@ -211,13 +211,13 @@ def environment(text: str) -> str:
 
 
 def cudnn(
-    cards: list[dict[str, Any]],
+    cards: list[Any],
     driver_version: str,
     packages: tuple[str, ...] = (),
     distribution: str = "Ubuntu",
     version: str = "24.04",
-    request: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    request: Any | None = None,
+) -> Any:
     """Plan cuDNN; return the packages of the repository, and the newest minor version of the wheels."""
     host = _host(cards, list(packages), driver_version, distribution, version, None)
     wanted = request or {}
@@ -241,7 +241,7 @@ def unsupported(text: str) -> list[str]:
     return sorted(xid_log.read(text).unsupported)
 
 
-def not_used(text: str, cards: list[dict[str, Any]]) -> list[str]:
+def not_used(text: str, cards: list[Any]) -> list[str]:
     """Return why NVML shows none of the cards of a host, by the kernel's log."""
     files, bound = pci_files(cards)
     host = tree({**files, "/sys/module/nvidia/version": ""}, {**bound, "/proc/self/ns/pid": "pid:[4026531836]"})
@@ -264,7 +264,7 @@ def sxids(text: str) -> list[list[Any]]:
     return [[sxid.code, sxid.switch, sxid.verdict] for sxid in xid_log.read(text).sxids]
 
 
-def nvlinks(cards: list[dict[str, Any]]) -> list[list[str]]:
+def nvlinks(cards: list[Any]) -> list[list[str]]:
     """Return what is wrong with the NVLinks of each card."""
     signs: list[Any] = [
         {
@@ -299,7 +299,7 @@ def profile(name: str) -> list[Any]:
     return list(parse_name(name))
 
 
-def mps_refused(daemons: list[dict[str, Any]], devices: list[dict[str, Any]], driver_version: str) -> list[str]:
+def mps_refused(daemons: list[Any], devices: list[Any], driver_version: str) -> list[str]:
     """Return the options of daemons that are refused."""
     found = [
         mps.Device(**{**row, "capability": (row["capability"][0], row["capability"][1]), "uuid": f"GPU-{number}"})
@@ -329,7 +329,7 @@ class _Module:
 
 def mig_without_reset(
     reset: str, rc: int, mode: str = "enabled", card: str = "A100 40GB", before: str = "disabled"
-) -> dict[str, Any]:
+) -> Any:
     """Request MIG where a reset fails, reboot, and request it again: what the first run needs, and the mode after both."""
     layout = (
         [{"profile": "3g.20gb", "count": 2, "start": None, "compute_instances": None}] if mode == "enabled" else None
@@ -375,7 +375,7 @@ def mps_answer(command: str, output: str, status: int = 0) -> str:
 # smoke_test
 
 
-def smoke_report(stdout: str, stderr: str = "", status: int = 0) -> dict[str, Any]:
+def smoke_report(stdout: str, stderr: str = "", status: int = 0) -> Any:
     return findings.report_of(Place("image", "world", "python3", "world:1"), Outcome(status, stdout, stderr))
 
 
@@ -384,7 +384,7 @@ def listing(text: str) -> list[Any]:
     return [list(uuids), divided]
 
 
-def smoke_gpus(cards: list[dict[str, Any]], listed: str) -> str:
+def smoke_gpus(cards: list[Any], listed: str) -> str:
     """Compare what the bus has with what nvidia-smi and a program of the host list: the status of the finding."""
     uuids, divided = smoke_facts.read_listing(listed)
     files, bound = pci_files(cards)
@@ -392,19 +392,19 @@ def smoke_gpus(cards: list[dict[str, Any]], listed: str) -> str:
     count = len(pci.nvidia_devices(bus, pci.DISPLAY))
     missing = smoke_facts.missing_of(bus, listed)
     host = smoke_facts.Host(count, uuids, divided=divided, missing=missing)
-    report = {"reason": "", "driver": "CUDA_SUCCESS", "gpus": [{"uuid": uuid} for uuid in uuids]}
+    report: Any = {"reason": "", "driver": "CUDA_SUCCESS", "gpus": [{"uuid": uuid} for uuid in uuids]}
     place = Place("environment", "world", "/usr/bin/python3")
     return findings.compare(host, [(place, report)], [], wanted=True)["status"]
 
 
 def smoke_remedy(message: str, names: list[str]) -> list[str]:
     """Return those of *names* that the remedy for a failed training has."""
-    report = {"reason": "training", "words": message, "driver": "CUDA_SUCCESS", "gpus": []}
+    report: Any = {"reason": "training", "words": message, "driver": "CUDA_SUCCESS", "gpus": []}
     text = findings.remedy(Place("environment", "world", "/usr/bin/python3"), report)
     return [name for name in names if name in text]
 
 
-def advice(name: str, capability: tuple[int, int], entry: dict[str, Any]) -> str:
+def advice(name: str, capability: tuple[int, int], entry: Any) -> str:
     """Return the status of the finding about a choice for a card."""
     card = Card("0", 0, f"GPU-{name}", name, "0000:01:00.0")
     gpu = sharing.Gpu(card, False, (capability[0], capability[1]))

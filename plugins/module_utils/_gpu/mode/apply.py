@@ -11,10 +11,11 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import locked_clocks as record
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import Declared
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.plan import Change, Plan, State
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import NvmlError, Refusal
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import ErrorRow, NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, first, flag
 
 # nvml.h: NVML_DEVICE_ARCH_VOLTA; clocks are locked from Volta on.
@@ -36,8 +37,8 @@ Run = t.Callable[[list[str]], tuple[int, str, str]]
 class Failed(Exception):
     """A write failed. The settings of this run were restored, except ``left``."""
 
-    def __init__(self, action: str, cause: t.Mapping[str, t.Any], put_back: list[str], unrestored: list[str]) -> None:
-        self.cause = dict(cause)
+    def __init__(self, action: str, cause: ErrorRow, put_back: list[str], unrestored: list[str]) -> None:
+        self.cause = cause
         self.put_back = put_back
         self.left = unrestored
         super().__init__(action)
@@ -185,7 +186,7 @@ class Host:
             raise
         self._remember(card.uuid, others if value == modes.UNLOCKED else {**others, setting: value})
 
-    def _remember(self, uuid: str, locked: dict[str, t.Any]) -> None:
+    def _remember(self, uuid: str, locked: Declared) -> None:
         if locked != self.locked.get(uuid, {}):
             self.locked[uuid] = locked
             record.write_locked(self.tree, self.locked)

@@ -10,6 +10,8 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import Declared
+
 # Settings in the order of their writes. Without persistence the driver forgets the others when the last program closes the GPU.
 # So persistence is written first when it is turned on, and last when it is turned off.
 SETTINGS = (
@@ -30,7 +32,7 @@ UNLOCKED = "unlocked"
 UNKNOWN = "unknown"
 # The driver's defaults, which need no declaration for boots. Persistence at boot depends on nvidia-persistenced, so it is
 # always declared.
-AT_BOOT: dict[str, t.Any] = {
+AT_BOOT: dict[str, object] = {
     "compute_mode": "default",
     "power_limit": "default",
     "locked_gpu_clocks": UNLOCKED,
@@ -56,7 +58,7 @@ _WORDS = {
     "time_slice": "time slices to set",
 }
 
-Wanted = dict[str, t.Any]
+Wanted = Declared
 
 
 @dataclasses.dataclass(frozen=True)

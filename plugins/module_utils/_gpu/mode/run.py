@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard, Declared
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.locked_clocks import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode import plan as modes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.apply import Host, NotKept, Run
@@ -26,7 +26,7 @@ if t.TYPE_CHECKING:
 
 ALL = "all"
 # The options of one card.
-OPTIONS: dict[str, dict[str, t.Any]] = {
+OPTIONS: dict[str, dict[str, object]] = {
     "device": {"type": "str", "required": True},
     "persistence": {"type": "bool"},
     "compute_mode": {"type": "str", "choices": [*modes.COMPUTE_MODES]},
@@ -39,14 +39,34 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 }
 _NOT_READ_BACK = ("locked_gpu_clocks", "locked_memory_clocks")
 
-Facts = dict[str, t.Any]
+
+class ChangeRow(t.TypedDict):
+    """A setting that changes."""
+
+    setting: str
+    before: str
+    after: str
+
+
+class Row(t.TypedDict):
+    """A card in the result."""
+
+    uuid: str
+    name: str
+    pci_address: str
+    changes: list[ChangeRow]
+    needs: str
+    persistent: bool
+    power_limit_w: float | None
+    enforced_power_limit_w: float | None
+    not_read_back: list[str]
 
 
 def is_root() -> bool:
     return os.geteuid() == 0
 
 
-def requests_of(rows: t.Sequence[t.Mapping[str, t.Any]], cards: t.Sequence[Card]) -> dict[str, Entry]:
+def requests_of(rows: t.Sequence[Declared], cards: t.Sequence[Card]) -> dict[str, Entry]:
     """Return the user's rows, each with ``device`` and settings, by the UUID of the card.
 
     :raises Refusal: a row names no card, a card that does not answer, or the card of another row.
@@ -81,7 +101,7 @@ def declare(declared: ByCard, requests: t.Mapping[str, Entry], keep: bool, exclu
     :param keep: declare the requested settings; without it, their declaration goes.
     :param exclusive: remove the declarations of cards without a request.
     """
-    changes: dict[str, Facts | None] = dict.fromkeys(declared) if exclusive else {}
+    changes: dict[str, Declared | None] = dict.fromkeys(declared) if exclusive else {}
     for uuid, entry in requests.items():
         others = {name: value for name, value in declared.get(uuid, {}).items() if name not in entry.wanted}
         changes[uuid] = {**others, **(modes.to_declare(entry.wanted) if keep else {})}
@@ -158,10 +178,10 @@ class Prepared:
         except OSError as error:
             raise NotKept(f"the modes are as requested, but the next boot does not restore them ({error})") from error
 
-    def rows(self) -> list[Facts]:
+    def rows(self) -> list[Row]:
         return [self._row(plan) for plan in self.plans]
 
-    def _row(self, plan: Plan) -> Facts:
+    def _row(self, plan: Plan) -> Row:
         state = plan.state
         set_to = plan.wanted.get("power_limit", state.power_limit)
         enforced = state.power_enforced
@@ -195,10 +215,10 @@ class Prepared:
             return None
         return now.power_enforced if now.power_limit == wanted else wanted
 
-    def diff(self) -> Facts:
+    def diff(self) -> dict[str, dict[str, object]]:
         """Return the settings by card, and the declarations for boots."""
-        before: Facts = {}
-        after: Facts = {}
+        before: dict[str, object] = {}
+        after: dict[str, object] = {}
         for plan in self.plans:
             if plan.changes:
                 key = plan.state.label

@@ -193,7 +193,16 @@ def partitions_of(daemon: Daemon) -> dict[str, str]:
     return {name: id_ for name, _space, id_ in rows}
 
 
-def prove(daemon: Daemon, live: steps_.Live, host: Host) -> dict[str, t.Any]:
+class Proof(t.TypedDict):
+    """The devices of a new client, those of a program outside MPS, the error of CUDA, and the problems."""
+
+    devices: list[probe.Device]
+    outside: t.NotRequired[list[probe.Device] | None]
+    error: t.NotRequired[probe.CudaError | None]
+    problems: list[str]
+
+
+def prove(daemon: Daemon, live: steps_.Live, host: Host) -> Proof:
     """Return what a new client gets. ``problems`` is empty where everything is as declared."""
     user = daemon.user
     busy = [server.pid for server in live.servers if server.clients]
@@ -205,17 +214,18 @@ def prove(daemon: Daemon, live: steps_.Live, host: Host) -> dict[str, t.Any]:
     partitions = partitions_of(daemon)
     chosen = {"CUDA_MPS_SM_PARTITION": next(iter(partitions.values()))} if partitions else {}
     probed = ask_probe(host, user, {files.PIPE: client, **chosen}, probe.request(daemon.memory_mib, contexts=True))
-    if probed["error"]:
-        name, next_step = cuda_error(probed["error"]["code"])
-        message = probed["error"]["words"] or name
-        return {**probed, "problems": [f"a client fails at {probed['error']['function']}: {message}: {next_step}"]}
+    error = probed["error"]
+    if error:
+        name, next_step = cuda_error(error["code"])
+        message = f"a client fails at {error['function']}: {error['words'] or name}: {next_step}"
+        return {"devices": probed["devices"], "error": error, "problems": [message]}
     beside = {files.PIPE: f"{daemon.pipe}/no-daemon", files.VISIBLE: ",".join(daemon.devices)}
     outside = ask_probe(host, user, beside, probe.request({}, contexts=False)) if daemon.percentage else None
     problems = probe.judge(probed, outside, daemon.percentage, daemon.memory_mib, daemon.devices)
     return {"devices": probed["devices"], "outside": outside and outside["devices"], "problems": problems}
 
 
-def ask_probe(host: Host, user: str, environment: t.Mapping[str, str], request: str) -> dict[str, t.Any]:
+def ask_probe(host: Host, user: str, environment: t.Mapping[str, str], request: str) -> probe.Account:
     unset = [*files.FOREIGN, *([] if files.VISIBLE in environment else [files.VISIBLE])]
     command = ["timeout", "--signal=KILL", str(probe.TIMEOUT_S), sys.executable, "-IS", "-c", probe.source()]
     status, out, err = host.run_as(user, unset)(command, environment, request)

@@ -19,7 +19,7 @@ HEADER = "# Written by rigwright.workstation.gpu_mps; the next run writes it aga
 # The variable that marks a daemon of this module, with manager and name.
 MARK = "RIGWRIGHT_MPS"
 PARTS = "RIGWRIGHT_MPS_PARTITIONS"
-PIPE = "CUDA_MPS_PIPE_DIRECTORY"
+PIPE: t.Final = "CUDA_MPS_PIPE_DIRECTORY"
 LOG = "CUDA_MPS_LOG_DIRECTORY"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # These variables would set undeclared defaults of the daemon, or another protocol.
@@ -83,10 +83,18 @@ def environment(daemon: Daemon, manager: str) -> dict[str, str]:
     }
 
 
-def client_environment(daemon: Daemon, partitions: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
+class ClientEnvironment(t.TypedDict):
+    """The directory of a daemon, of each namespace, and the ids of partitions."""
+
+    CUDA_MPS_PIPE_DIRECTORY: str
+    namespaces: t.NotRequired[dict[str, str]]
+    partitions: t.NotRequired[dict[str, str]]
+
+
+def client_environment(daemon: Daemon, partitions: t.Mapping[str, str] | None = None) -> ClientEnvironment:
     """Return the variables with which a client runs under this daemon; CUDA_VISIBLE_DEVICES is not among them."""
     base = f"{daemon.pipe}/{daemon.server}/default" if daemon.protocol == 3 else daemon.pipe
-    variables: dict[str, t.Any] = {PIPE: base}
+    variables: ClientEnvironment = {PIPE: base}
     if daemon.namespaces:
         variables["namespaces"] = {
             namespace.name: f"{daemon.pipe}/{daemon.server}/{namespace.name}" for namespace in daemon.namespaces

@@ -29,6 +29,40 @@ SM_SLACK = 2
 ABOVE_LIMIT_MIB = 64
 
 
+class Wanted(t.TypedDict):
+    """The standard input of the program."""
+
+    limits_mib: dict[str, int]
+    contexts: bool
+
+
+class Device(t.TypedDict):
+    """A device of a client. With a context it has the memory that is free, and the code for an allocation beyond the limit."""
+
+    ordinal: int
+    uuid: str
+    multiprocessors: int | None
+    mps: int | None
+    memory_total_mib: int
+    memory_free_mib: t.NotRequired[int]
+    beyond_limit: t.NotRequired[int]
+
+
+class CudaError(t.TypedDict):
+    """A function that failed, with the driver's code."""
+
+    function: str
+    code: int
+    words: str  # kept: a key of the result
+
+
+class Account(t.TypedDict):
+    """The devices that a new program sees, and where it ended."""
+
+    devices: list[Device]
+    error: CudaError | None
+
+
 class Failed(Exception):
     """A function of the driver did not return 0."""
 
@@ -49,9 +83,9 @@ def request(limits_mib: t.Mapping[str, int], contexts: bool) -> str:
     return json.dumps({"limits_mib": limits, "contexts": contexts})
 
 
-def probe_devices(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def probe_devices(wanted: Wanted) -> Account:
     """Return what a new program sees. ``error``: where it ended, with the driver's code."""
-    account: dict[str, t.Any] = {"devices": [], "error": None}
+    account: Account = {"devices": [], "error": None}
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -74,20 +108,27 @@ def probe_devices(wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return account
 
 
-def probe_device(call: t.Callable[..., None], ordinal: int, wanted: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def probe_device(call: t.Callable[..., None], ordinal: int, wanted: Wanted) -> Device:
     device, number = ctypes.c_int(), ctypes.c_int()
     call("cuDeviceGet", ctypes.byref(device), ordinal)
-    found: dict[str, t.Any] = {"ordinal": ordinal, "uuid": uuid_of(call, device)}
-    for key, attribute in (("multiprocessors", MULTIPROCESSOR_COUNT), ("mps", MPS_ENABLED)):
+
+    def attribute(wanted_attribute: int) -> int | None:
         try:
-            call("cuDeviceGetAttribute", ctypes.byref(number), attribute, device)
-            found[key] = number.value
+            call("cuDeviceGetAttribute", ctypes.byref(number), wanted_attribute, device)
         except Failed:
             # The driver is older than the attribute.
-            found[key] = None
+            return None
+        return number.value
+
     total, free = ctypes.c_size_t(), ctypes.c_size_t()
     call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
-    found["memory_total_mib"] = total.value // MIB
+    found: Device = {
+        "ordinal": ordinal,
+        "uuid": uuid_of(call, device),
+        "multiprocessors": attribute(MULTIPROCESSOR_COUNT),
+        "mps": attribute(MPS_ENABLED),
+        "memory_total_mib": total.value // MIB,
+    }
     if wanted["contexts"]:
         context = ctypes.c_void_p()
         call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
@@ -123,7 +164,7 @@ def uuid_of(call: t.Callable[..., None], device: ctypes.c_int) -> str:
     return "-".join(["GPU", text[:8], text[8:12], text[12:16], text[16:20], text[20:]])
 
 
-def read(text: str) -> dict[str, t.Any]:
+def read(text: str) -> Account:
     """Parse the output of the program.
 
     :raises ValueError: the output has no result.
@@ -131,7 +172,7 @@ def read(text: str) -> dict[str, t.Any]:
     lines = [line for line in text.splitlines() if line.startswith('{"devices"')]
     if not lines:
         raise ValueError(text.strip())
-    return t.cast("dict[str, t.Any]", json.loads(lines[-1]))
+    return t.cast("Account", json.loads(lines[-1]))
 
 
 def most_multiprocessors(total: int, percentage: int) -> int:
@@ -145,8 +186,8 @@ def plain_uuid(uuid: str) -> str:
 
 
 def judge(
-    account: t.Mapping[str, t.Any],
-    outside: t.Mapping[str, t.Any] | None,
+    account: Account,
+    outside: Account | None,
     percentage: int | None,
     limits_mib: t.Mapping[str, int],
     devices: t.Sequence[str],
@@ -158,7 +199,7 @@ def judge(
     problems = []
     found = {plain_uuid(device["uuid"]): device for device in account["devices"]}
     whole = {
-        plain_uuid(device["uuid"]): device["multiprocessors"] for device in (outside or {"devices": []})["devices"]
+        plain_uuid(device["uuid"]): device["multiprocessors"] for device in (outside["devices"] if outside else [])
     }
     if len(found) < len(devices):
         problems.append(f"a client sees {len(found)} of the daemon's {len(devices)} devices")
@@ -168,18 +209,13 @@ def judge(
                 f"a client on {device['uuid']} runs outside MPS and without limits (device attribute {MPS_ENABLED} is {device['mps']})"
             )
         total = whole.get(plain_uuid(device["uuid"]))
-        if percentage and total and device["multiprocessors"] > most_multiprocessors(total, percentage):
+        if percentage and total and (device["multiprocessors"] or 0) > most_multiprocessors(total, percentage):
             problems.append(
                 f"a client on {device['uuid']} has {device['multiprocessors']} of {total} multiprocessors, more than {percentage} %"
             )
     for uuid, limit in limits_mib.items():
-        device = found.get(plain_uuid(uuid))
-        if (
-            device
-            and "memory_free_mib" in device
-            and device["memory_free_mib"] > limit
-            and not device.get("beyond_limit")
-        ):
+        limited = found.get(plain_uuid(uuid))
+        if limited and limited.get("memory_free_mib", 0) > limit and not limited.get("beyond_limit"):
             problems.append(f"a client on {uuid} was given more memory than its limit of {limit} MiB")
     return problems
 

@@ -102,6 +102,40 @@ class Daemon:
         return self.name.lower().replace("-", "_")
 
 
+class PartitionRequest(t.TypedDict):
+    """A partition as a user declares it."""
+
+    name: str
+    device: str
+    chunks: int
+
+
+class NamespaceRequest(t.TypedDict, total=False):
+    """A namespace as a user declares it."""
+
+    name: str
+    active_thread_percentage: int | None
+    memory_limit: str | None
+    priority: str | None
+
+
+class DaemonRequest(t.TypedDict, total=False):
+    """A daemon as a user declares it. All but the name is optional."""
+
+    name: str
+    state: str | None
+    protocol: str | None
+    devices: list[str] | None
+    user: str | None
+    multiuser: bool | None
+    active_thread_percentage: int | None
+    memory_limits: dict[str, str] | None
+    priority: str | None
+    partitions: list[PartitionRequest] | None
+    namespaces: list[NamespaceRequest] | None
+    clients: int | None
+
+
 class Wanted(t.NamedTuple):
     """The parsed request. With a refusal nothing may be written."""
 
@@ -151,7 +185,7 @@ def possible(devices: t.Sequence[Device]) -> str:
 
 
 def wanted(
-    requests: t.Sequence[t.Mapping[str, t.Any]],
+    requests: t.Sequence[DaemonRequest],
     devices: t.Sequence[Device],
     driver: str,
     pipe_root: str,
@@ -182,9 +216,7 @@ def _refuse_shared_exclusive(result: Wanted, devices: t.Sequence[Device]) -> Non
 class _Reader:
     """A parser of one request; it collects all refusals."""
 
-    def __init__(
-        self, request: t.Mapping[str, t.Any], devices: t.Sequence[Device], driver: str, result: Wanted
-    ) -> None:
+    def __init__(self, request: DaemonRequest, devices: t.Sequence[Device], driver: str, result: Wanted) -> None:
         self.request, self.devices, self.driver, self.made = request, devices, driver, result
         self.name: str = request["name"]
 
@@ -239,12 +271,12 @@ class _Reader:
                 self.refuse("devices", f"no undivided GPU; {possible(self.devices)}")
         return list(dict.fromkeys(found))
 
-    def read_percentage(self, table: t.Mapping[str, t.Any], option: str) -> int | None:
+    def read_percentage(self, table: DaemonRequest | NamespaceRequest, option: str) -> int | None:
         value = table.get("active_thread_percentage")
         if value is not None and not 1 <= value <= 100:
             self.refuse(option, f"{value} is not possible; 1 to 100 is")
             return None
-        return t.cast("int | None", value)
+        return value
 
     def read_size(self, option: str, text: str) -> int | None:
         mib = size_mib(str(text))

@@ -49,7 +49,46 @@ def read_host(module: AnsibleModule) -> mps_facts.Host:
     return t.cast("mps_facts.Host", host)
 
 
-def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, request: Wanted) -> list[str]:
+class Roots(t.TypedDict):
+    """The directories of the request."""
+
+    pipe_root: str
+    log_root: str
+    config_root: str
+
+
+class Described(t.TypedDict):
+    """A daemon as the diff shows it."""
+
+    state: str
+    options: list[str]
+    environment: dict[str, str]
+    not_as_declared: list[str]
+    files: dict[str, str]
+
+
+class ServerRow(t.TypedDict):
+    """A server in the result."""
+
+    pid: int
+    status: str
+    clients: list[int]
+
+
+class DaemonRow(t.TypedDict):
+    """A daemon in the result."""
+
+    name: str
+    state: str
+    protocol: int
+    actions: list[str]
+    pending: list[str]
+    servers: list[ServerRow]
+    client_environment: files.ClientEnvironment | dict[str, str]
+    verified: mps.Proof | None
+
+
+def refusals_of(params: Roots, host: mps_facts.Host, request: Wanted) -> list[str]:
     """Return the parts of the request that do not fit this host."""
     found = list(request.refusals)
     found += filter(None, [open_problem([params["config_root"]], "config_root")])
@@ -58,19 +97,20 @@ def refusals_of(params: t.Mapping[str, t.Any], host: mps_facts.Host, request: Wa
             found.append(f"daemons[{daemon.name}].user: there is no user {daemon.user}")
         if daemon.multiuser and os.geteuid() != 0:
             found.append(f"daemons[{daemon.name}].multiuser: needs root (become: true)")
-    for option in ("pipe_root", "log_root", "config_root"):
+    given = {"pipe_root": params["pipe_root"], "log_root": params["log_root"]}
+    for option, path in {**given, "config_root": params["config_root"]}.items():
         # Ansible chooses the working directory of a module: the next run would not find a relative path.
-        if not os.path.isabs(params[option]):
-            found.append(f"{option}: {params[option]} is not absolute; write the whole path")
+        if not os.path.isabs(path):
+            found.append(f"{option}: {path} is not absolute; write the whole path")
     for option, root in ROOTS.items():
-        if host.manager == files.SYSTEMD and not params[option].startswith(root):
+        if host.manager == files.SYSTEMD and not given[option].startswith(root):
             found.append(
                 f"{option}: with systemd it is below {root.rstrip('/')}, which the unit makes; or set manager: none"
             )
     return found
 
 
-def described(live: Live, texts: t.Mapping[str, str | None]) -> dict[str, t.Any]:
+def described(live: Live, texts: t.Mapping[str, str | None]) -> Described:
     """Return a daemon as the diff shows it."""
     state = "started" if live.ours else "stopped" if live.pid is None else "foreign"
     return {
@@ -84,12 +124,12 @@ def described(live: Live, texts: t.Mapping[str, str | None]) -> dict[str, t.Any]
     }
 
 
-def after(daemon: Daemon, steps: Steps, before: dict[str, t.Any], host: mps_facts.Host) -> dict[str, t.Any]:
+def after(daemon: Daemon, steps: Steps, before: Described, host: mps_facts.Host) -> Described:
     """Return a daemon as it will be after the steps."""
     if not steps.changed:
         return before
     kept = {**before["files"], **steps.files}
-    result = {**before, "files": {path: text for path, text in kept.items() if text is not None}}
+    result: Described = {**before, "files": {path: text for path, text in kept.items() if text is not None}}
     if daemon.state != STARTED:
         return {**result, "state": "stopped", "options": [], "environment": {}, "not_as_declared": []}
     if {"start", "restart"} & set(steps.verbs):
@@ -98,7 +138,7 @@ def after(daemon: Daemon, steps: Steps, before: dict[str, t.Any], host: mps_fact
     return {**result, "state": "started", "not_as_declared": []}
 
 
-def report(daemon: Daemon, live: Live, steps: Steps, verified: dict[str, t.Any] | None, state: str) -> dict[str, t.Any]:
+def report(daemon: Daemon, live: Live, steps: Steps, verified: mps.Proof | None, state: str) -> DaemonRow:
     return {
         "name": daemon.name,
         "state": state,
@@ -121,7 +161,7 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
     refusals = refusals_of(params, host, request) + problems
     if refusals:
         refuse(module, refusals)
-    plans: list[tuple[Daemon, Live, Steps, dict[str, t.Any]]] = []
+    plans: list[tuple[Daemon, Live, Steps, Described]] = []
     for daemon in request.daemons:
         texts = mps_facts.files_of(daemon, host) if daemon.state == STARTED else {}
         found, live = mps_facts.on_disk(daemon, host), mps_facts.read_live(daemon, host)
@@ -159,13 +199,15 @@ def run(module: AnsibleModule, nvml: Nvml, host: mps_facts.Host) -> None:
             "after": to_json({daemon.name: after(daemon, steps, before, host) for daemon, _l, steps, before in plans}),
         },
     }
-    unproven = [f"{row['name']}: {line}" for row in rows for line in (row["verified"] or {"problems": []})["problems"]]
+    unproven = [
+        f"{row['name']}: {line}" for row in rows for line in (row["verified"]["problems"] if row["verified"] else [])
+    ]
     if unproven:
         module.fail_json(msg="; ".join(unproven), error="NOT_PROVEN", **result)
     module.exit_json(**result)
 
 
-def to_json(states: t.Mapping[str, t.Any]) -> str:
+def to_json(states: t.Mapping[str, Described]) -> str:
     return json.dumps(states, indent=1, sort_keys=True) + "\n"
 
 

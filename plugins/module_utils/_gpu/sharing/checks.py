@@ -9,11 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Entry
 
-Entries = t.Sequence[t.Mapping[str, t.Any]]
 
-
-def problems(gpus: Entries, limits: Entries) -> list[Problem]:
+def problems(gpus: t.Sequence[Entry], limits: t.Sequence[t.Mapping[str, str]]) -> list[Problem]:
     """Return the problems of the list of cards, and of the limits that the kernel enforces."""
     daemons = [daemon for row in gpus for daemon in row.get("mps") or []]
     found = []

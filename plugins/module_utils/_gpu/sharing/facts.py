@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot as gpu_boot
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import Declared
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import boot as mig_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig import run as mig_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.request import resolve
@@ -24,11 +25,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps imp
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps import memory_limits
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import PROGRAM
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.plan import decide
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import STARTED, wanted
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import (
+    STARTED,
+    DaemonRequest,
+    wanted,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Entry, Gpu
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Gpu, MigEntry
 
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
@@ -46,7 +51,7 @@ class Outcome:
     warnings: list[str] = dataclasses.field(default_factory=list)
     needs: str = "none"
     pending: list[str] = dataclasses.field(default_factory=list)
-    plans: list[Entry] = dataclasses.field(default_factory=list)
+    plans: list[MigEntry] = dataclasses.field(default_factory=list)
 
 
 def gpu_of(nvml: Nvml, card: Card) -> Gpu:
@@ -55,7 +60,7 @@ def gpu_of(nvml: Nvml, card: Card) -> Gpu:
     return Gpu(card, reader.ask("nvmlDeviceGetMigMode") is not None, capability and tuple(capability))
 
 
-def preview_modes(host: Host, nvml: Nvml, rows: list[Entry], root: str) -> Outcome:
+def preview_modes(host: Host, nvml: Nvml, rows: list[Declared], root: str) -> Outcome:
     """Return what gpu_mode would change.
 
     :raises Refusal: gpu_mode would refuse it.
@@ -65,7 +70,7 @@ def preview_modes(host: Host, nvml: Nvml, rows: list[Entry], root: str) -> Outco
     return Outcome(prepared.changed, prepared.warnings, prepared.needs)
 
 
-def preview_mig(nvml: Nvml, request: Entry, root: str) -> Outcome:
+def preview_mig(nvml: Nvml, request: MigEntry, root: str) -> Outcome:
     """Return what gpu_mig would change.
 
     :param request: all parameters of gpu_mig, see :func:`_gpu.mig.options.with_defaults`.
@@ -79,7 +84,7 @@ def preview_mig(nvml: Nvml, request: Entry, root: str) -> Outcome:
     return Outcome(prepared.changed, prepared.warnings, prepared.needs, plans=prepared.plans)
 
 
-def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
+def undeclared_mig(requests: t.Sequence[MigEntry], root: str) -> list[str]:
     """Return cards that boot still divides without a declaration, removed cards included.
 
     :raises Refusal: what boot divides cannot be read.
@@ -89,7 +94,9 @@ def undeclared_mig(requests: t.Sequence[Entry], root: str) -> list[str]:
     return sorted(set(declared) - requested)
 
 
-def preview_mps(host: Host, nvml: Nvml, daemons: list[Entry], limits: list[Entry], when_clients: str) -> Outcome:
+def preview_mps(
+    host: Host, nvml: Nvml, daemons: list[DaemonRequest], limits: list[dict[str, str]], when_clients: str
+) -> Outcome:
     """Return what gpu_mps would change.
 
     :raises Refusal: gpu_mps would refuse it.

@@ -9,7 +9,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import Declared
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.plan import SETTINGS
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import DaemonRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, find_card
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -21,7 +24,53 @@ MIG, MPS, TIME_SLICING, EXCLUSIVE = "mig", "mps", "time_slicing", "exclusive"
 _VOLTA = (7, 0)
 _TOGETHER = ("mig", "mps", "users", "jobs", "compute_mode")
 
-Entry = dict[str, t.Any]
+# The parameters of gpu_mig, see _gpu.mig.options.
+MigEntry = dict[str, t.Any]
+
+
+class Entry(t.TypedDict, total=False):
+    """The settings of a card, or of all, as the user declares them. Those of gpu_mode follow `jobs`."""
+
+    device: str
+    mig: MigEntry | None
+    mps: list[DaemonRequest] | None
+    users: str | None
+    jobs: str | None
+    compute_mode: str | None
+
+
+class ModesPart(t.TypedDict):
+    """The rows for gpu_mode, and whether it changes something."""
+
+    changed: bool
+    gpus: list[Declared]
+
+
+class MpsPart(t.TypedDict):
+    """The daemons for gpu_mps, and whether it changes something."""
+
+    changed: bool
+    daemons: list[DaemonRequest]
+    hard_limits: list[dict[str, str]]
+
+
+class Plan(t.TypedDict):
+    """The plan of the role. What ends in `_due` says which tasks would change something."""
+
+    requirements: list[Problem]
+    known: bool  # kept: a key of the plan
+    apply_due: bool
+    modes: ModesPart
+    mig: list[MigEntry]
+    mps: MpsPart
+    needs: str
+    pending: list[str]
+    findings: list[Finding]
+    directories: t.NotRequired[list[dict[str, str]]]
+    environment_due: t.NotRequired[bool]
+    record_due: t.NotRequired[bool]
+    files_before: t.NotRequired[list[dict[str, str]]]
+    files: t.NotRequired[list[dict[str, str]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +87,9 @@ class Request:
     """The list, split by module. ``by_card``: the settings of each card, by its UUID."""
 
     by_card: dict[str, Entry]
-    modes: list[Entry]
-    mig: list[Entry]
-    daemons: list[Entry]
+    modes: list[Declared]
+    mig: list[MigEntry]
+    daemons: list[DaemonRequest]
 
 
 def read(rows: t.Sequence[Entry], cards: t.Sequence[Card]) -> Request:
@@ -71,20 +120,20 @@ def _by_card(rows: t.Sequence[Entry], cards: t.Sequence[Card], problems: list[st
         except Refusal as refusal:
             problems.append(f"`gpu_sharing_gpus`: {refusal}")
             continue
-        given = {key: row[key] for key in _TOGETHER if row.get(key) is not None}
+        given = {key: row.get(key) for key in _TOGETHER if row.get(key) is not None}
         for card in meant:
-            found[card.uuid] = {**found.get(card.uuid, {}), **given}
+            found[card.uuid] = t.cast("Entry", {**found.get(card.uuid, {}), **given})
     return found
 
 
-def _modes(rows: t.Sequence[Entry]) -> list[Entry]:
-    stated = [{key: row[key] for key in ("device", *SETTINGS) if row.get(key) is not None} for row in rows]
+def _modes(rows: t.Sequence[Entry]) -> list[Declared]:
+    stated = [{key: row.get(key) for key in ("device", *SETTINGS) if row.get(key) is not None} for row in rows]
     return [row for row in stated if len(row) > 1]
 
 
-def _mig(by_card: dict[str, Entry]) -> list[Entry]:
+def _mig(by_card: dict[str, Entry]) -> list[MigEntry]:
     """Return one request for all cards with the same settings."""
-    requests: list[Entry] = []
+    requests: list[MigEntry] = []
     for uuid, entry in by_card.items():
         wanted = {key: value for key, value in (entry.get("mig") or {}).items() if value is not None}
         if not wanted:
@@ -97,13 +146,13 @@ def _mig(by_card: dict[str, Entry]) -> list[Entry]:
     return requests
 
 
-def _daemons(by_card: dict[str, Entry], problems: list[str]) -> list[Entry]:
+def _daemons(by_card: dict[str, Entry], problems: list[str]) -> list[DaemonRequest]:
     """Merge a daemon that several cards name into one."""
-    daemons: dict[str, Entry] = {}
+    daemons: dict[str, DaemonRequest] = {}
     for uuid, entry in by_card.items():
         for daemon in entry.get("mps") or []:
             merged = daemons.setdefault(daemon["name"], {**daemon, "devices": []})
-            merged["devices"].append(uuid)
+            merged["devices"] = [*(merged["devices"] or []), uuid]
             if {**merged, "devices": None} != {**daemon, "devices": None}:
                 problems.append(
                     f"`gpu_sharing_gpus`: the daemon {daemon['name']} is declared in two ways: give all cards of a daemon the same"
@@ -156,7 +205,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
                 "queue them, with `compute_mode: exclusive_process`",
             )
         )
-    if jobs == MIXED and mode == MPS and any(not _is_limited(daemon) for daemon in entry["mps"]):
+    if jobs == MIXED and mode == MPS and any(not _is_limited(daemon) for daemon in entry["mps"] or []):
         found.append(
             (
                 "a large job crowds small ones out of an MPS daemon without limits",
@@ -165,7 +214,7 @@ def advise(gpu: Gpu, entry: Entry) -> list[tuple[str, str]]:
         )
     if mode == MPS and not _has_mps(gpu):
         found.append(("MPS before Volta has neither limits nor protection of memory", "leave `mps` out for this card"))
-    if mode == MPS and users == UNTRUSTED and any(daemon.get("multiuser") for daemon in entry["mps"]):
+    if mode == MPS and users == UNTRUSTED and any(daemon.get("multiuser") for daemon in entry["mps"] or []):
         found.append(
             (
                 "`multiuser` puts all users into one server, which does not isolate them",
@@ -187,7 +236,7 @@ def _has_mps(gpu: Gpu) -> bool:
     return gpu.capability is None or gpu.capability >= _VOLTA
 
 
-def _is_limited(daemon: Entry) -> bool:
+def _is_limited(daemon: DaemonRequest) -> bool:
     return bool(daemon.get("active_thread_percentage") or daemon.get("partitions")) and bool(
         daemon.get("memory_limits")
     )

@@ -13,6 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request as Job
@@ -36,9 +37,26 @@ ROLE = "gpu_sharing"
 DIRECTORY = "/etc/rigwright"
 RECORD = f"{DIRECTORY}/gpu_sharing.json"
 
-Request = t.Mapping[str, t.Any]
 
-NOTHING: dict[str, t.Any] = {
+class Request(t.TypedDict):
+    """The options of the role, and what it needs besides."""
+
+    state: str
+    gpus: list[sharing.Entry]
+    limits: list[dict[str, str]]
+    jobs: list[Json]
+    when_clients: str
+    python: str
+
+
+class Records(t.TypedDict):
+    """The record of daemons to write before daemons change, and the one to write after."""
+
+    files_before: list[dict[str, str]]
+    files: list[dict[str, str]]
+
+
+NOTHING: sharing.Plan = {
     "requirements": [],
     "known": False,
     "apply_due": False,
@@ -54,7 +72,7 @@ NOTHING: dict[str, t.Any] = {
 class Unplannable(Exception):
     """The GPUs cannot be asked, or a module would refuse its part. ``result`` has more keys for the result of a module."""
 
-    def __init__(self, message: str, result: t.Mapping[str, t.Any] | None = None) -> None:
+    def __init__(self, message: str, result: t.Mapping[str, object] | None = None) -> None:
         super().__init__(message)
         self.result = dict(result or {})
 
@@ -77,7 +95,7 @@ def record_text(names: t.Iterable[str]) -> str:
     return json.dumps({"daemons": sorted(names)}, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def records(tree: Tree, declared: set[str], recorded: set[str], mps_changes: bool) -> dict[str, list[dict[str, str]]]:
+def records(tree: Tree, declared: set[str], recorded: set[str], mps_changes: bool) -> Records:
     """Return the record of daemons to write before daemons change, and the one to write after, each empty if it is in place.
 
     The first has the daemons of earlier runs too, so that an interrupted run forgets none.
@@ -100,7 +118,7 @@ def environment_due(requirements: str, present: bool) -> bool:
     return venv.is_due(ENVIRONMENT, requirements, ROLE, present)
 
 
-def plan_host(host: Host, request: Request) -> dict[str, t.Any]:
+def plan_host(host: Host, request: Request) -> sharing.Plan:
     """Return the plan for the role. The keys that end in ``_due`` say which tasks would change something.
 
     :raises Unplannable: the GPUs cannot be asked, or a module would refuse its part of the request.
@@ -119,7 +137,7 @@ def plan_host(host: Host, request: Request) -> dict[str, t.Any]:
         raise Unplannable(f"{error}. Nothing was changed.", result) from error
 
 
-def _plan_present(host: Host, tree: Tree, request: Request) -> dict[str, t.Any]:
+def _plan_present(host: Host, tree: Tree, request: Request) -> sharing.Plan:
     requests, problems = jobs.read(request["jobs"])
     problems = checks.problems(request["gpus"], request["limits"]) + problems
     if problems:
@@ -140,14 +158,14 @@ def _plan_present(host: Host, tree: Tree, request: Request) -> dict[str, t.Any]:
     return {**found, "environment_due": install, **records(tree, names, set(recorded), mps_changes)}
 
 
-def _plan_absent(host: Host, tree: Tree, when_clients: str) -> dict[str, t.Any]:
+def _plan_absent(host: Host, tree: Tree, when_clients: str) -> sharing.Plan:
     """Plan the removal of MIG layouts and daemons. It needs no driver, and finds nothing on a host without the role."""
     in_place = is_due(tree, ROLE)
     found = _plan_nothing_shared(host, when_clients, read_record(tree, RECORD)) if in_place else NOTHING
     return {**found, "environment_due": environment_due("", present=False), "record_due": in_place}
 
 
-def _plan_nothing_shared(host: Host, when_clients: str, recorded: list[str]) -> dict[str, t.Any]:
+def _plan_nothing_shared(host: Host, when_clients: str, recorded: list[str]) -> sharing.Plan:
     if gpu_nvml.pynvml is None:
         # After an interrupted removal.
         reason = "nvidia-ml-py is not installed"
@@ -165,11 +183,11 @@ def plan(
     host: Host,
     nvml: gpu_nvml.Nvml,
     gpus: list[sharing.Entry],
-    limits: list[sharing.Entry],
+    limits: list[dict[str, str]],
     when_clients: str,
     recorded: list[str],
     requests: t.Sequence[Job] = (),
-) -> dict[str, t.Any]:
+) -> sharing.Plan:
     """Plan the modes, MIG and MPS of all GPUs.
 
     :param gpus: the cards; none for the removal, where modes are left to gpu_mode, which needs no driver for it.

@@ -6,11 +6,8 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-
-Plan = t.Mapping[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.request import Plan
 
 DECLARED, COMPLETE = "gpu_sharing.declared", "gpu_sharing.complete"
 UNREAD = "the GPUs were not read"

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps imp
 A = "GPU-aaaaaaaa"
 
 
-def account(**changes: Any) -> dict[str, Any]:
+def account(**changes: Any) -> Any:
     device = {
         "ordinal": 0,
         "uuid": A,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import (
@@ -28,7 +28,9 @@ INSTANCE = Device(MIG, parent=A, capability=(9, 0), memory_mib=20000)
 
 
 def read(*devices: Device, driver: str = "580.159.04", root: str = "/run/nvidia-mps", **request: Any) -> Wanted:
-    return wanted([{"name": "team", **request}], devices or (H200, SECOND), driver, root, "/var/log/nvidia-mps")
+    return wanted(
+        [cast(Any, {"name": "team", **request})], devices or (H200, SECOND), driver, root, "/var/log/nvidia-mps"
+    )
 
 
 def refusal(*devices: Device, **request: Any) -> str:
@@ -101,7 +103,7 @@ def test_a_daemon_has_one_instance() -> None:
 
 def test_an_exclusive_gpu_takes_the_server_of_one_daemon() -> None:
     exclusive = Device(A, "0", compute_mode="EXCLUSIVE_PROCESS")
-    requests = [{"name": name, "devices": ["0"]} for name in ("vision", "speech")]
+    requests: list[Any] = [{"name": name, "devices": ["0"]} for name in ("vision", "speech")]
     assert wanted(requests[:1], [exclusive], "580.1", "/run/m", "/l").refusals == []
     (text,) = wanted(requests, [exclusive], "580.1", "/run/m", "/l").refusals
     assert "vision and speech share" in text
@@ -132,7 +134,7 @@ def test_percentage_with_static_partitions_is_refused() -> None:
         ({"name": "a b", "device": "0", "chunks": 1}, "is no name"),
     ],
 )
-def test_impossible_partition_is_refused(part: dict[str, Any], message: str) -> None:
+def test_impossible_partition_is_refused(part: Any, message: str) -> None:
     assert message in refusal(devices=["0"], partitions=[part])
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.facts import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.plan import Live, Steps
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.request import Daemon
@@ -24,6 +26,12 @@ def test_daemon_without_steps_stays_as_it_is() -> None:
 
 
 def test_stopped_daemon_has_neither_options_nor_environment() -> None:
-    before = {"state": "started", "options": ["-d"], "environment": {"A": "b"}, "not_as_declared": ["x"], "files": {}}
+    before: Any = {
+        "state": "started",
+        "options": ["-d"],
+        "environment": {"A": "b"},
+        "not_as_declared": ["x"],
+        "files": {},
+    }
     stopped = after(Daemon("team", state="stopped"), Steps(verbs=["stop"]), before, HOST)
     assert (stopped["state"], stopped["options"], stopped["environment"]) == ("stopped", [], {})

@@ -9,10 +9,10 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.checks import problems
 
 LIMIT = {"slice": "user-1001.slice", "device": "GPU-a", "hard": "20G"}
-CARD: dict[str, Any] = {"device": "all", "mps": None}
+CARD: Any = {"device": "all", "mps": None}
 
 
-def texts(gpus: list[dict[str, Any]], limits: list[dict[str, Any]]) -> list[str]:
+def texts(gpus: list[Any], limits: list[Any]) -> list[str]:
     return [f"{row['variable']} {row['problem']}" for row in problems(gpus, limits)]
 
 
@@ -40,7 +40,7 @@ def test_usable_request_has_no_problem() -> None:
         ),
     ],
 )
-def test_problem_is_named(gpus: list[dict[str, Any]], limits: list[dict[str, Any]], text: str) -> None:
+def test_problem_is_named(gpus: list[Any], limits: list[Any], text: str) -> None:
     assert texts(gpus, limits) == [text]
 
 

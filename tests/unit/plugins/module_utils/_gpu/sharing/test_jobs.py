@@ -28,7 +28,7 @@ JOB = {"model": "resnet18", "batch": 4, "dtype": "amp"}
         ([JOB, JOB], {"mig": {"mode": "enabled", "layout": SMALL}}, "skip", "does not know the rates of MIG"),
     ],
 )
-def test_jobs_that_share_a_card(rows: list[Any], card: dict[str, Any], status: str, text: str) -> None:
+def test_jobs_that_share_a_card(rows: list[Any], card: Any, status: str, text: str) -> None:
     with fake_nvml.fake(["H200"]) as machine, Nvml() as opened:
         (found,) = opened.cards()
         requests, problems = jobs.read(rows)

@@ -18,10 +18,10 @@ CARDS = [
 H200 = Gpu(CARDS[0], True, (9, 0))
 GEFORCE = Gpu(CARDS[1], False, (8, 9))
 PASCAL = Gpu(CARDS[1], False, (6, 1))
-LIMITED = {"name": "vision", "active_thread_percentage": 50, "memory_limits": {"all": "20G"}}
+LIMITED: Any = {"name": "vision", "active_thread_percentage": 50, "memory_limits": {"all": "20G"}}
 
 
-def read(*rows: dict[str, Any]) -> sharing.Request:
+def read(*rows: Any) -> sharing.Request:
     return sharing.read(list(rows), CARDS)
 
 
@@ -63,7 +63,7 @@ def test_cards_that_get_the_same_instances_are_one_request() -> None:
         ),
     ],
 )
-def test_contradicting_rows_are_refused(rows: list[dict[str, Any]], message: str) -> None:
+def test_contradicting_rows_are_refused(rows: list[Any], message: str) -> None:
     with pytest.raises(Refusal, match=message):
         read(*rows)
 
@@ -99,14 +99,14 @@ FIT = [
 
 
 @pytest.mark.parametrize(("gpu", "entry", "fitting"), UNFIT)
-def test_unfit_choice_is_reported_with_a_better_one(gpu: Gpu, entry: dict[str, Any], fitting: str) -> None:
+def test_unfit_choice_is_reported_with_a_better_one(gpu: Gpu, entry: Any, fitting: str) -> None:
     (found,) = sharing.findings([gpu], {gpu.card.uuid: entry})
     assert found["status"] == "warn"
     assert fitting in found["remedy"]
 
 
 @pytest.mark.parametrize(("gpu", "entry"), FIT)
-def test_a_choice_that_fits_passes(gpu: Gpu, entry: dict[str, Any]) -> None:
+def test_a_choice_that_fits_passes(gpu: Gpu, entry: Any) -> None:
     (found,) = sharing.findings([gpu], {gpu.card.uuid: entry})
     assert (found["status"], found["remedy"]) == ("pass", "")
 

@@ -10,12 +10,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import NOTHING
 
 CHOICE = {"id": "gpu_sharing.gpu0", "status": "pass", "evidence": "NVIDIA H200 at 0000:41:00.0: mps", "remedy": ""}
-PLAN: dict[str, Any] = {**NOTHING, "known": True, "findings": [CHOICE]}
+PLAN: Any = {**NOTHING, "known": True, "findings": [CHOICE]}
 CHANGED = {"changed": True}
 
 
 def found(check_mode: bool = False, state: str = "present", **changes: Any) -> dict[str, dict[str, str]]:
-    rows = verify.findings({**PLAN, **changes}, state, check_mode)
+    rows = verify.findings(PLAN | changes, state, check_mode)
     return {row["id"]: row for row in rows}
 
 
@@ -35,7 +35,7 @@ def test_host_as_declared_passes() -> None:
         ({"modes": CHANGED, "mig": [CHANGED], "mps": CHANGED}, "modes, MIG, MPS"),
     ],
 )
-def test_differing_part_fails(changes: dict[str, Any], parts: str) -> None:
+def test_differing_part_fails(changes: Any, parts: str) -> None:
     row = found(**changes)["gpu_sharing.declared"]
     assert (row["status"], row["evidence"]) == ("fail", f"differs from the declaration: {parts}")
     assert row["remedy"] == verify.REMEDY
