@@ -55,6 +55,11 @@ def outside(links: Links, names: t.Iterable[str]) -> list[str]:
     return [f"{name} ({port})" for name in names for port in _outward(links, name, set())]
 
 
+def cards(links: Links) -> list[str]:
+    """Return the interfaces that lead to other machines, without ports of bridges."""
+    return [name for name, link in links.items() if "master" not in link and any(_outward(links, name, set()))]
+
+
 def unknown(links: Links, names: t.Iterable[str]) -> list[str]:
     """Return bridges without a port by which they could be known, and without a name that docker and the like give."""
     return [

@@ -94,7 +94,7 @@ class Reader:
             tried += [(text, *self.try_out(text, ports)) for text in texts[1:]]
         # Where the kernel accepts none, the error is in a file that all of them include.
         text, trial, refusal = next((trial for trial in tried if not trial[2]), tried[0])
-        dropping, unread = self.dropping()
+        dropping, unread = self.dropping(bridges.cards(links))
         low, high = (self.tree.text("/proc/sys/net/ipv4/ip_local_port_range") or "32768 60999").split()
         return text, plan.Facts(
             text=apply.flat(self.tree, text.replace(f'include "{table.SSH}"', table.ssh_text(ports).strip())),
@@ -179,27 +179,33 @@ class Reader:
         ]
         return ["ufw"] * ufw + ["firewalld"] * firewalld + tables
 
-    def dropping(self) -> tuple[list[str], dict[str, str]]:
+    def dropping(self, cards: t.Collection[str]) -> tuple[list[str], dict[str, str]]:
         """Return other tables that drop what comes in, and what cannot be read, with its remedy."""
-        found, unread = [], {}
+        found: list[str] = []
+        unread, hidden = {}, []
         if self.installed:
             rc, out, err = self.run(["nft", "--stateless", "--json", "list", "ruleset"])
             try:
-                found = others.dropping(out)
+                found, hidden = others.dropping(out, cards), others.of_iptables(out)
             except (ValueError, KeyError):
                 reason = str(err).strip() or f"status {rc}"
                 unread[f"the tables, which nft cannot list ({reason})"] = (
                     "run `nft list ruleset`, and correct what it names"
                 )
+        places = {f"{kind}tables-nft": others.name_of((kind, "filter", "INPUT")) for kind in hidden}
         for kind in ("ip", "ip6"):
             if "filter" in self.tree.text(f"/proc/net/{kind}_tables_names").split():
-                program = f"{kind}tables-legacy"
-                rc, out, _err = self.run([program, "--wait", "--list-rules", "INPUT"])
-                if rc:
-                    name = f"the table filter of {program} (/proc/net/{kind}_tables_names)"
-                    unread[name] = f"install iptables, and run `{program} --list-rules INPUT`"
-                elif others.old_iptables_drop(out):
-                    found.append(f"{program} (chain INPUT)")
+                places[f"{kind}tables-legacy"] = f"{kind}tables-legacy (chain INPUT)"
+        for program, name in places.items():
+            rc, out, _err = self.run([program, "--wait", "--list-rules"])
+            if rc:
+                unread[f"{name}, whose rules {program} alone can show"] = (
+                    f"install iptables, and run `{program} --list-rules INPUT`"
+                )
+            elif others.iptables_drop(out, cards):
+                found = [*dict.fromkeys([*found, name])]
+            else:
+                found = [each for each in found if each != name]
         return found, unread
 
     def docker_lost(self) -> bool:

@@ -27,8 +27,14 @@ class Module:
     check_mode = False
     run_client = Host.run_client
 
-    def __init__(self, ruleset: list[dict[str, Any]], links: list[dict[str, Any]], active: list[str]) -> None:
-        self.ruleset, self.links, self.active = ruleset, links, active
+    def __init__(
+        self,
+        ruleset: list[dict[str, Any]],
+        links: list[dict[str, Any]],
+        active: list[str],
+        iptables: dict[str, str] = {},  # noqa: B006 - never changed
+    ) -> None:
+        self.ruleset, self.links, self.active, self.iptables = ruleset, links, active, iptables
 
     def get_bin_path(self, name: str, *_arguments: Any, **_options: Any) -> str | None:
         return f"/usr/sbin/{name}" if name in ("nft", "systemctl", "ip") else None
@@ -36,6 +42,8 @@ class Module:
     def run_command(
         self, command: list[str], *_arguments: Any, handle_exceptions: bool = True, **_options: Any
     ) -> tuple[int, str, str]:
+        if command[0] in ("iptables-nft", "ip6tables-nft") and self.iptables:
+            return 0, self.iptables.get(command[0].replace("tables-nft", ""), ""), ""
         if command[0] not in ("systemctl", "ip", "unshare", "nft"):
             assert not handle_exceptions, f"{command[0]} is missing, which ends the module"
             raise FileNotFoundError(2, "No such file or directory")
@@ -72,16 +80,22 @@ def others(
     names: list[str],
     files: dict[str, str] = {},  # noqa: B006 - never changed
     active: list[str] = [],  # noqa: B006 - never changed
+    iptables: dict[str, str] = {},  # noqa: B006 - never changed
+    links: list[dict[str, Any]] = [],  # noqa: B006 - never changed
 ) -> dict[str, Any]:
-    """Return the finding on other firewalls: its status, and which of the names it names."""
-    found = _facts(table.Request(allow=[{"port": 6006, "networks": ["192.0.2.0/24"]}]), ruleset, [], files, active)
+    """Return the finding on other firewalls: its status, and which of the names it names.
+
+    :param iptables: what ``iptables-nft`` and ``ip6tables-nft`` list, by family.
+    """
+    request = table.Request(allow=[{"port": 6006, "networks": ["192.0.2.0/24"]}])
+    found = _facts(request, ruleset, links, files, active, iptables)
     (row,) = [row for row in findings.findings(found) if row["id"] == "firewall.others"]
     return {"status": row["status"], "names": [name for name in names if name in row["evidence"]]}
 
 
 def old_iptables(listing: str) -> bool:
-    """Return whether the older iptables drops all that no rule accepts."""
-    return of_others.old_iptables_drop(listing)
+    """Return whether iptables drops all that no rule accepts."""
+    return of_others.iptables_drop(listing)
 
 
 def outside(links: list[dict[str, Any]], bridges: list[str] = ["docker0", "br-*"]) -> list[str]:  # noqa: B006 - never changed
@@ -90,13 +104,20 @@ def outside(links: list[dict[str, Any]], bridges: list[str] = ["docker0", "br-*"
     return sorted({entry.split(" ")[0] for entry in found.outside})
 
 
-def _facts(request: table.Request, ruleset: Any, links: Any, files: dict[str, str], active: list[str]) -> Any:
+def _facts(
+    request: table.Request,
+    ruleset: Any,
+    links: Any,
+    files: dict[str, str],
+    active: list[str],
+    iptables: dict[str, str] = {},  # noqa: B006 - never changed
+) -> Any:
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
             _write(root, path, text)
         for link in links:
             _link(root, link)
-        module: Any = Module(ruleset, links, active)
+        module: Any = Module(ruleset, links, active, iptables)
         return facts.Reader(module, Tree(root)).facts(request, [table.text(request)])[1]
 
 

@@ -59,6 +59,17 @@ def named(*rules: list[dict[str, Any]], more: tuple[dict[str, Any], ...] = (), *
         ([[meta("l4proto", "ipv6-icmp"), {"accept": None}], [{"drop": None}]], True),
         ([[{"xt": {"type": "target", "name": "LOG"}}]], False),
         ([[{"jump": {"target": "in"}}]], False),
+        (
+            [[{"match": {**NEW["match"], "op": "!=", "right": {"set": ["established", "related"]}}}, {"drop": None}]],
+            True,
+        ),
+        ([[meta("l4proto", "udp"), {"accept": None}], [{"drop": None}]], True),
+        ([[{"xt": {"type": "match", "name": "comment"}}, {"drop": None}]], True),
+        ([[{"xt": {"type": "match", "name": "conntrack"}}, {"drop": None}]], False),
+        ([[{"vmap": {"key": {"meta": {"key": "protocol"}}, "data": {"set": [["ip", {"drop": None}]]}}}]], True),
+        ([[{"vmap": {"key": {"meta": {"key": "iifname"}}, "data": {"set": [["wt0", {"drop": None}]]}}}]], False),
+        ([[{"vmap": {"key": {"ct": {"key": "state"}}, "data": {"set": [["invalid", {"drop": None}]]}}}]], False),
+        ([[{"vmap": {"key": {"meta": {"key": "protocol"}}, "data": "@names"}}]], False),
     ],
 )
 def test_chain_that_drops_the_rest_is_named(rules: list[list[dict[str, Any]]], drops: bool) -> None:
@@ -93,7 +104,36 @@ def test_listing_of_another_form_is_an_error(listing: str) -> None:
         ("-P INPUT DROP\n-A INPUT -i lo -j ACCEPT\n", True),
         ("-P INPUT ACCEPT\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\n", True),
         ("-P INPUT ACCEPT\n-A INPUT -p tcp -m tcp --dport 25 -j DROP\n", False),
+        ("-P INPUT ACCEPT\n-A INPUT ! -i lo -p tcp -j REJECT --reject-with tcp-reset\n", True),
+        ("-P INPUT ACCEPT\n-A INPUT ! -p tcp -j DROP\n", False),
+        ("-P INPUT ACCEPT\n-A INPUT -m conntrack ! --ctstate RELATED,ESTABLISHED -j DROP\n", True),
+        ("-P INPUT ACCEPT\n-A INPUT -m limit --limit 5/min -j DROP\n", False),
+        ('-P INPUT ACCEPT\n-A INPUT -m comment --comment "it\'s -j ACCEPT" -j DROP\n', True),
+        ('-P INPUT ACCEPT\n-A INPUT -m comment --comment "open\n-A INPUT -j DROP\n', True),
     ],
 )
-def test_rules_of_the_older_interface(listing: str, drops: bool) -> None:
-    assert others.old_iptables_drop(listing) is drops
+def test_rules_of_iptables(listing: str, drops: bool) -> None:
+    assert others.iptables_drop(listing) is drops
+
+
+def test_what_a_card_brings_is_everything() -> None:
+    listing = "-P INPUT ACCEPT\n-A INPUT -i enp+ -j DROP\n"
+    assert others.iptables_drop(listing, ["enp3s0"])
+    assert not others.iptables_drop(listing, ["wt0"])
+
+
+def test_a_chain_that_two_rules_lead_to_is_read_for_each() -> None:
+    listing = "-A INPUT -p tcp -j ALL\n-A INPUT -j ALL\n-A INPUT -j DROP\n-A ALL -j ACCEPT\n"
+    assert not others.iptables_drop(listing)
+
+
+@pytest.mark.parametrize(("chain", "families"), [("deep", ["ip"]), ("FORWARD", [])])
+def test_families_whose_rules_nft_shows_in_part(chain: str, families: list[str]) -> None:
+    rules = [
+        {"chain": "deep", "expr": []},
+        {"chain": "INPUT", "expr": [COUNTER, {"jump": {"target": "near"}}]},
+        {"chain": "near", "expr": [{"goto": {"target": "deep"}}]},
+        {"chain": chain, "expr": [{"xt": {"type": "match", "name": "addrtype"}}, {"drop": None}]},
+    ]
+    rows = [{"rule": {"family": "ip", "table": "filter", **rule}} for rule in rules]
+    assert others.of_iptables(json.dumps({"nftables": rows})) == families
