@@ -10,31 +10,22 @@ Every port in the files counts, so that none is missing.
 
 from __future__ import annotations
 
-import contextlib
-import getopt
 import glob
 import ipaddress
 import re
-import shlex
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import command_line
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
-    MAIN_CONFIG,
     read_lines,
     split_setting,
     split_values,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import unit_files
 
-SERVICE, SOCKET = "ssh.service", "ssh.socket"
-# Another name of the service, whose drop-ins count as well.
-ALIAS = "sshd.service"
-# The options of Debian's unit on sshd's command line.
-OPTIONS = "/etc/default/ssh"
-# The options that sshd has (sshd.c).
-LETTERS = "46C:DE:GQRTVb:c:def:g:h:ik:o:p:qrtu:"
+SOCKET = "ssh.socket"
 DEFAULT_PORT = 22
 
 
@@ -45,14 +36,14 @@ def ports(tree: Tree) -> list[int]:
         return [path[len(tree.root) :] for path in glob.glob(tree.at(pattern))]
 
     found, named, bare = set(), set(), False
-    for line in read_lines(MAIN_CONFIG, tree.text, expand):
+    for line in (line for path in command_line.config_files(tree) for line in read_lines(path, tree.text, expand)):
         if line.keyword == "port":
             named |= set(map(_number, split_values(line.value)[:1]))
         elif line.keyword == "listenaddress":
             ends = [_end(word) for word in split_values(line.value)[:1]]
             found |= {*ends}
             bare = bare or 0 in ends
-    options = _options(tree)
+    options = command_line.options(tree)
     # Those of -p replace the values of `Port` (sshd(8)), but another unit may start sshd without them.
     named |= {_number(value) for option, value in options if option == "-p"}
     settings = [split_setting(value) for option, value in options if option == "-o"]
@@ -61,27 +52,6 @@ def ports(tree: Tree) -> list[int]:
     found |= named or ({DEFAULT_PORT} if bare else set())
     found |= {int(value) if value.isdecimal() else _end(value) for value in _streams(tree)}
     return sorted(port for port in found if 1 <= port <= 65535) or [DEFAULT_PORT]
-
-
-def _options(tree: Tree) -> list[tuple[str, str]]:
-    """Return the options of sshd's command line."""
-    found = []
-    lines = unit_files.values([tree.text(OPTIONS)], "SSHD_OPTS")[-1:]
-    drop_ins = [path for path in unit_files.files(tree, ALIAS) if f"/{ALIAS}.d/" in path]
-    for files in unit_files.files(tree, SERVICE), drop_ins:
-        lines += map(_without_program, unit_files.values(map(tree.text, files), "ExecStart"))
-    for line in lines:
-        # With a line that has something else, sshd does not start.
-        with contextlib.suppress(ValueError, getopt.GetoptError):
-            arguments = [word for part in shlex.split(line) for word in part.split() if word[0] != "$"]
-            found += getopt.getopt(arguments, LETTERS)[0]
-    return found
-
-
-def _without_program(line: str) -> str:
-    """Return the arguments of ExecStart (systemd.service(5)): with `@` among the prefixes, the second word is a name and no argument."""
-    prefixes = re.match("[-@:+!]*", line)
-    return " ".join(line.split()[2 if prefixes and "@" in prefixes[0] else 1 :])
 
 
 def _streams(tree: Tree) -> list[str]:

@@ -302,7 +302,9 @@ def grants_root(listing: str, *, password: bool) -> bool:
     :param password: whether the user has a password. Without one, only a rule that asks for none counts.
     """
     found = re.findall(
-        r"^\s+\(([^):]*)[^)]*\)\s+((?:(?:[A-Z_]+:|(?:ROLE|TYPE|CWD)=\S+)\s*)*)ALL\s*$", listing, re.MULTILINE
+        r"^\s+\(([^):]*)[^)]*\)\s+((?:(?:[A-Z_]+:|(?:ROLE|TYPE|CWD)=\S+|APPARMOR_PROFILE=unconfined)\s*)*)ALL\s*$",
+        listing,
+        re.MULTILINE,
     )
     rules = [tags for users, tags in found if _includes_root(users)]
     # sudoers(5): with these options sudo asks for no password, or for the password of another user.

@@ -12,10 +12,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, Override
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import (
     DROP_IN,
+    INTERACTIVE,
     Decision,
     Facts,
     Ports,
     key_admins,
+    unmet,
     users_after,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import (
@@ -35,7 +37,10 @@ def host_problems(
     return [
         *_port_problems(params, facts, decision.ports),
         *_lockout_problems(params, facts, decision),
-        *_config_problems(overrides, refusal),
+        *_method_problems(params, facts, decision),
+        *_file_problems(facts),
+        # sshd itself refuses such methods for everybody, in words without a variable.
+        *_config_problems(overrides, "" if "AuthenticationMethods" in refusal and facts.methods else refusal),
     ]
 
 
@@ -125,8 +130,30 @@ def _lockout_problems(params: Params, facts: Facts, decision: Decision) -> t.Ite
         )
 
 
+def _method_problems(params: Params, facts: Facts, decision: Decision) -> t.Iterator[Problem]:
+    """Yield why nobody could log in as AuthenticationMethods asks for it: such as by a key and then a code (keyboard-interactive)."""
+    refused = INTERACTIVE if decision.passwords_refused else INTERACTIVE[1:] if params["passwords"] == "allowed" else ()
+    lines = unmet(facts.methods, refused) if refused else []
+    if lines:
+        listed = ", ".join(f"{line.value} ({line})" for line in lines)
+        yield problem(
+            "ssh_passwords",
+            f"is {params['passwords']}, which refuses {' and '.join(refused)}, and AuthenticationMethods asks for {listed}",
+            "leave ssh_passwords at auto, which keeps what the host has, or take that line out",
+        )
+
+
 def _because(problems: t.Sequence[str]) -> str:
     return f" ({'; '.join(problems)})" if problems else ""
+
+
+def _file_problems(facts: Facts) -> t.Iterator[Problem]:
+    if facts.other_config:
+        yield problem(
+            MAIN_CONFIG,
+            f"is not what sshd reads: it is started with -f {facts.other_config}",
+            "take -f out (`systemctl cat ssh.service`, SSHD_OPTS in /etc/default/ssh), with what that file has in /etc/ssh/sshd_config.d",
+        )
 
 
 def _config_problems(overrides: t.Sequence[Override], refusal: str) -> t.Iterator[Problem]:

@@ -379,7 +379,8 @@ def _causes(keyword: str, wanted: frozenset[str], lines: t.Sequence[Line], *, ev
         if line.keyword in keywords
         and (line.match in ("", "all") if everybody else line.match != "")
         and not all(
-            includes(value, wanted) for value in (split_values(line.value) if keyword in REPEATED else [line.value])
+            includes(value, wanted)
+            for value in (split_values(line.value) if keyword in REPEATED else [" ".join(split_values(line.value))])
         )
     ]
     return others[:1] if everybody and keyword not in REPEATED else others

@@ -12,12 +12,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Override
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import (
     DROP_IN,
+    INTERACTIVE,
     JAIL,
     Decision,
     Facts,
     Ports,
     key_admins,
     keys_suffice,
+    unmet,
     users_after,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import Params
@@ -68,6 +70,15 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
 
 def _password_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
     proven = decision.passwords_refused and keys_suffice(facts)
+    more = unmet(facts.methods, INTERACTIVE)
+    if more and not decision.passwords_refused and params["passwords"] == "auto":
+        return finding(
+            "ssh.passwords",
+            # For everybody, a key is needed as well.
+            "pass" if any(line.match in ("", "all") and "publickey" in line.value for line in more) else "warn",
+            f"passwords stay as they were: AuthenticationMethods asks for {', '.join(f'{line.value} ({line})' for line in more)}",
+            "take that line out where a key is to be enough",
+        )
     if proven:
         evidence = f"passwords are refused, {', '.join(key_admins(facts))} can log in with a key and become root"
     elif params["passwords"] == "allowed":

@@ -64,6 +64,8 @@ class Facts:
     ``overridden``: lines of other drop-ins that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
     ``jail_stronger``: what puts the role's values for fail2ban out of force.
     ``unsure_blocks``: what Match blocks set that may be for users whom this host does not list.
+    ``methods``: lines with the ways to log in that have to be gone together (AuthenticationMethods).
+    ``other_config``: the file that sshd is started with in place of its own.
     """
 
     service: Service
@@ -87,6 +89,8 @@ class Facts:
     jail_overridden: t.Sequence[str] = ()
     jail_stronger: t.Sequence[str] = ()
     unsure_blocks: t.Sequence[Override] = ()
+    methods: t.Sequence[Line] = ()
+    other_config: str = ""
 
     @property
     def peer(self) -> str:
@@ -123,6 +127,28 @@ class Decision:
         return (*self.settings, *self.extra)
 
 
+# What asks for a password, or for a code.
+INTERACTIVE = ("password", "keyboard-interactive")
+
+
+def methods(lines: t.Iterable[Line]) -> list[Line]:
+    """Return the lines of AuthenticationMethods that are in force. Outside of Match blocks, the first one is."""
+    found = [line for line in lines if line.keyword == "authenticationmethods"]
+    everybody = [line for line in found if line.match in ("", "all")]
+    return [line for line in found if line in everybody[:1] or line not in everybody]
+
+
+def unmet(lines: t.Iterable[Line], refused: t.Collection[str]) -> list[Line]:
+    """Return the lines with which nobody could log in where these methods are refused: each of their lists has one of them."""
+    return [
+        line
+        for line in lines
+        if all(
+            {each.partition(":")[0] for each in methods.split(",")} & {*refused} for methods in split_values(line.value)
+        )
+    ]
+
+
 def surplus_ports(params: Params, service: Service, connection: t.Mapping[str, t.Any] | None) -> tuple[int, ...]:
     """Return the ports of sshd that are not wanted, without the one that Ansible is connected to."""
     own = connection["port"] if connection else None
@@ -144,7 +170,9 @@ def decide(params: Params, facts: Facts) -> Decision:
     )
     # Once refused, passwords stay refused: a key that cannot be read now (an unmounted home) must not enable them again.
     refused = params["passwords"] == "refused" or (
-        params["passwords"] == "auto" and (keys_suffice(facts) or not facts.passwords_accepted)
+        params["passwords"] == "auto"
+        and not unmet(facts.methods, INTERACTIVE)
+        and (keys_suffice(facts) or not facts.passwords_accepted)
     )
     settings = (
         *(f"{name} {value}" for name, value in single_settings(params, facts.key_files).items()),

@@ -15,7 +15,14 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import checks, findings, match, plan, trial
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import (
+    checks,
+    command_line,
+    findings,
+    match,
+    plan,
+    trial,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import facts as host_facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Access,
@@ -90,6 +97,7 @@ class Planner:
         draft = plan.decide(self.params, facts)
         # An invalid request is not tried: sshd would only report the same again.
         drafted = self._files(facts, draft)
+        facts = dataclasses.replace(facts, methods=plan.methods(drafted.lines))
         tried, refused = ([], "") if problems else self._try(drafted, [None])
         planned = tried[0][1] if tried else plan.assumed(draft, config)
         users, facts = self._read_users(facts, config, planned)
@@ -143,6 +151,7 @@ class Planner:
             key_files=trial.key_files_of(trial.Files({}).lines),
             banners=self._banners(service, peer, local_address(config)),
             foreign=host_facts.foreign_listeners(listeners, service.pid),
+            other_config=next(iter(command_line.config_files(Tree())[1:]), ""),
             jail_overridden=fail2ban.overridden(*jail) if self.params["fail2ban"] else [],
             jail_stronger=fail2ban.stronger(*jail) if self.params["fail2ban"] else [],
             missing_addresses=[name for name in self.params["listen_addresses"] if not host_facts.can_listen(name)],

@@ -35,6 +35,9 @@ FORMER_NOTE = "/var/lib/rigwright_fail2ban/brought"
 FOLDER = "/etc/fail2ban"
 # Debian's own file in jail.d.
 PACKAGED = ("defaults-debian.conf",)
+# The file of the package, for people to copy, and what it says as long as nobody has changed it.
+MAIN = f"{FOLDER}/jail.conf"
+OF_PACKAGE = {"bantime": "10m", "findtime": "10m", "maxretry": "5"}
 OPTIONS = ("bantime", "findtime", "maxretry", "ignoreip")
 # Of the units, by their first letters.
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 2629800, "y": 31557600}
@@ -145,7 +148,7 @@ def _settings(tree: Tree, jail: str, own: str) -> dict[str, Setting]:
     local = [name for name in names if name.endswith(".local")]
     parsers = []
     later = False
-    for path in [*(name for name in names if name.endswith(".conf")), f"{FOLDER}/jail.local", *local]:
+    for path in [MAIN, *(name for name in names if name.endswith(".conf")), f"{FOLDER}/jail.local", *local]:
         later = later or path == own
         if path != own and tree.exists(path):
             parser = configparser.RawConfigParser(strict=False, default_section="", inline_comment_prefixes=(";",))
@@ -156,6 +159,8 @@ def _settings(tree: Tree, jail: str, own: str) -> dict[str, Setting]:
             for key in OPTIONS:
                 if parser.has_option(section, key):
                     value = " ".join(re.split(r"[,\s]+", parser.get(section, key).strip()))
+                    if path == MAIN and _seconds(value) == _seconds(OF_PACKAGE.get(key, "")):
+                        continue
                     found[key] = Setting(value, f"{path} [{section}]", wins and section == jail)
     return found
 

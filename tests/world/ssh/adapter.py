@@ -26,6 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import 
     request,
     run,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
 
 from tests.unit.support import ssh as support
 
@@ -178,3 +179,19 @@ def rerooted(text: str, root: str) -> list[str]:
     """Return the patterns of the files that a copy of a configuration includes."""
     settings = [config.split_setting(line) for line in config.reroot(text, root).splitlines()]
     return [word for keyword, value in settings if keyword == "include" for word in config.split_values(value)]
+
+
+def passwords(files: Mapping[str, str], passwords: str = "auto") -> dict[str, Any]:
+    """Return whether the role refuses passwords, and the variables of the problems, where an administrator has a key."""
+    found = support.facts(methods=plan.methods(lines(files)))
+    params = support.request(passwords=passwords)
+    decision = plan.decide(params, found)
+    problems = checks.host_problems(params, found, decision, [], "")
+    return {"refused": decision.passwords_refused, "variables": [row["variable"] for row in problems]}
+
+
+def jail(files: Mapping[str, str], **values: Any) -> list[str]:
+    """Return what the role's jail for sshd puts out of force of fail2ban's other files."""
+    params = support.request(**{f"fail2ban_{name}": value for name, value in values.items()})
+    with laid_out(files, {}) as tree:
+        return fail2ban.overridden(tree, "sshd", plan.JAIL, params)

@@ -224,6 +224,34 @@ def test_the_planned_configuration_decides_on_keys(plan, etc, tmp_path):
     assert refused(plan(passwords="refused", extra_options={"StrictModes": False})) == {}
 
 
+TWO_FACTORS = "AuthenticationMethods publickey,keyboard-interactive"
+
+
+@pytest.mark.parametrize("lines", [TWO_FACTORS, f"Match User bob\n{TWO_FACTORS}"])
+def test_where_a_key_is_not_enough_passwords_stay_as_they_are(plan, etc, lines):
+    (etc / "sshd_config").write_text((etc / "sshd_config").read_text() + f"{lines}\n")
+    result = plan()
+    assert result["requirements"] == []
+    assert not result["passwords_refused"]
+    (found,) = [finding for finding in result["findings"] if finding["id"] == "ssh.passwords"]
+    assert found["status"] == ("warn" if "Match" in lines else "pass")
+    assert "asks for publickey,keyboard-interactive" in found["evidence"]
+    assert TWO_FACTORS.partition(" ")[2] in refused(plan(passwords="refused"))["ssh_passwords"]
+    assert "ssh_passwords" in refused(plan(passwords="allowed"))
+
+
+def test_a_key_and_a_code_by_an_extra_option(plan):
+    options = {"AuthenticationMethods": "publickey,keyboard-interactive publickey,password"}
+    assert not plan(extra_options=options)["passwords_refused"]
+    assert refused(plan(extra_options=options, passwords="allowed")) == {}
+    assert plan(extra_options={"AuthenticationMethods": "any"})["passwords_refused"]
+
+
+def test_another_main_file_on_the_command_line_is_refused(plan, monkeypatch):
+    monkeypatch.setattr(run.command_line, "config_files", lambda tree: ["/etc/ssh/sshd_config", "/etc/ssh/own"])
+    assert list(refused(plan()).values()) == ["is not what sshd reads: it is started with -f /etc/ssh/own"]
+
+
 def test_options_are_compared_as_sshd_spells_them(plan, etc):
     (etc / "sshd_config").write_text((etc / "sshd_config").read_text() + "PubkeyAcceptedAlgorithms rsa-sha2-512\n")
     assert "sshd accepts no key" in refused(plan(passwords="refused"))["ssh_passwords"]
