@@ -10,16 +10,22 @@ absent must not hold up the boot.
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within, unescape
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
+    BY,
+    DEVICE_OPTIONS,
+    TAGS,
+    device_name,
+    is_within,
+    unescape,
+)
 
 # By device, as device_references of the steps has them.
 References = t.Mapping[str, t.Mapping[str, t.Any]]
 
-BY = "/dev/disk/by-"
-TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
 # The columns up to the options, as they are where a person has left them out.
 FSTAB = ("", "", "auto", "defaults")
 CRYPTTAB = ("", "", "none", "")
@@ -38,14 +44,8 @@ TOP_LEVEL = "5"
 
 
 def normal(word: str) -> str:
-    """Return a device's name in one form: ``UUID=x``, ``uuid="X"`` and ``/dev/disk/by-uuid/x`` are the same."""
-    kind, equals, value = word.partition("=")
-    if equals and kind.upper() in TAGS:
-        word = f"{BY}{kind.lower()}/" + value.strip("\"'")
-    # A blank is written as the one in fstab, and as the other by udev.
-    word = unescape(word)
-    word = re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), word)
-    return word.lower() if word.startswith((f"{BY}uuid/", f"{BY}partuuid/")) else word
+    """Return a device or a directory of a file in one form."""
+    return device_name(unescape(word))
 
 
 def find(word: str, references: References) -> str:
@@ -64,7 +64,7 @@ def stable(word: str, device: str, references: References, by_content: bool = Tr
 
     :param by_content: false where the content is made at each boot, so that its UUID is another one.
     """
-    if not device or not word.startswith("/dev/") or is_tag(word):
+    if not device or not word.startswith(("/dev/", "ID=")) or is_tag(word):
         return word
     reference = references[device]
     if normal(word) in reference["lasting_names"]:
@@ -127,6 +127,7 @@ def edit_fstab(text: str, references: References, absent: t.Collection[str]) -> 
         row.replace(0, stable(row.fields[0], device, references))
         if row.fields[2] == "btrfs" and device:
             _by_path(row, references[device])
+        _edit_options(row, references)
         if device in absent:
             row.add(*PATIENCE)
     _follow(entries, missing)
@@ -169,6 +170,22 @@ def _by_path(row: Row, reference: t.Mapping[str, t.Any]) -> None:
         row.replace(len(FSTAB) - 1, ",".join(options) or FSTAB[-1])
 
 
+def _edit_options(row: Row, references: References) -> None:
+    """Replace disks in options by what the new ones have too. btrfs needs none: udev finds its devices."""
+    options = []
+    for option in row.options:
+        name, _sign, value = option.partition("=")
+        if name in (*DEVICE_OPTIONS, "header") and find(value, references):
+            # An option takes a path: mount(8) looks for a tag in the first column alone.
+            kind, sign, tag = stable(value, find(value, references), references).partition("=")
+            option = f"{name}={BY}{kind.lower()}/{tag}" if sign else f"{name}={kind}"
+            if name == "device":
+                continue
+        options.append(option)
+    if options != row.options:
+        row.replace(len(row.columns) - 1, ",".join(options) or row.columns[-1])
+
+
 def _follow(entries: t.Sequence[Row], missing: set[str]) -> None:
     """Let the boot wait for no line whose source is on a file system that it does not wait for."""
     targets = set(missing)
@@ -177,13 +194,18 @@ def _follow(entries: t.Sequence[Row], missing: set[str]) -> None:
             row
             for row in entries
             if NO_WAIT not in row.options
-            and any(is_within(source, target) for source in _sources(row) for target in targets)
+            and any(_is_of(source, target) for source in _sources(row) for target in targets)
         ]
         if not more:
             return
         for row in more:
             row.add(NO_WAIT)
             targets.add(normal(row.fields[1]))
+
+
+def _is_of(source: str, target: str) -> bool:
+    """Return whether a directory, which may have wildcards, is one of a file system or has one below them."""
+    return is_within(re.split(r"[*?\[{]", source)[0].rstrip("/") or "/", target) or fnmatch.fnmatchcase(target, source)
 
 
 def _sources(row: Row) -> list[str]:
@@ -196,7 +218,7 @@ def _sources(row: Row) -> list[str]:
     if source.startswith("/") and not source.startswith("/dev/"):
         # A pool (mergerfs, mhddfs) has several, with wildcards.
         parts = re.split("[:,]" if program else ":", source)
-        found += [re.split(r"[*?\[{]", part)[0].rstrip("/") or "/" for part in parts]
+        found += parts
     return [normal(path) for path in found if path.startswith("/")]
 
 
@@ -211,6 +233,7 @@ def edit_crypttab(text: str, references: References, absent: t.Collection[str]) 
         device = find(row.fields[1], references)
         writes = row.fields[2] in _RANDOM or any(option.partition("=")[0] in _WRITES for option in row.options)
         row.replace(1, stable(row.fields[1], device, references, by_content=not writes))
+        _edit_options(row, references)
         if device in absent:
             row.add(*PATIENCE)
         is_old = row.fields[1].startswith("/dev/") and not is_tag(row.fields[1])

@@ -38,7 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._storage.req
     QUOTA_OPTION,
     Entry,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import escape_udev, unescape_udev
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import device_name
 
 
 def uuid_for(fs: str, new_id: t.Callable[[], str]) -> str:
@@ -193,7 +193,7 @@ def writing(work: Work, facts: Facts) -> t.Iterator[Problem]:
         yield problem("storage_disks", f"has {name}, which is read-only", remedy)
     named = {alias for device in (disk, *disk.partitions) for alias in _aliases(device)}
     for line in fstab.parse(fstab.others(facts.fstab)):
-        if line.source in named:
+        if line.devices & named:
             text = f"would write to {name}, which /etc/fstab mounts: {line.text.strip()}"
             yield problem("storage_disks", text, "take this line out first")
 
@@ -204,8 +204,8 @@ def label_in_use(work: Work, facts: Facts) -> t.Iterator[Problem]:
     own = {device.path for device in (work.disk, *work.disk.partitions)}
     devices = [device for disk in facts.disks for device in (disk, *disk.partitions) if device.path not in own]
     users = [device.path for device in devices if label in {device.content.label, *device.labels}]
-    names = {f"LABEL={label}", f"/dev/disk/by-label/{label}", f"/dev/disk/by-label/{escape_udev(label)}"}
-    lines = [line.text.strip() for line in fstab.parse(fstab.others(facts.fstab)) if line.source in names]
+    name = device_name(f"LABEL={label}")
+    lines = [line.text.strip() for line in fstab.parse(fstab.others(facts.fstab)) if name in line.devices]
     for user in [*users, *(f"/etc/fstab ({line})" for line in lines)]:
         text = f"gives {work.disk.path} ({work.key}) the label {label!r}, which {user} has"
         yield problem("storage_disks", text, "set another `label` for the new file system")
@@ -242,15 +242,9 @@ def _has_ids(disk: Disk, given: Given) -> bool:
 
 
 def _aliases(device: Device) -> t.Iterator[str]:
-    yield from device.names
-    for key, value in (("UUID", device.content.uuid), ("LABEL", device.content.label)):
-        if value:
-            yield f"{key}={value}"
-    # PARTUUID= and the like, as the links of udev have it.
-    for name in device.names:
-        kind, _slash, value = name[len("/dev/disk/by-") :].partition("/")
-        if name.startswith("/dev/disk/by-") and kind in ("partuuid", "partlabel", "uuid", "label", "id"):
-            yield from (f"{kind.upper()}={text}" for text in {value, unescape_udev(value)})
+    """Yield the names of a device in one form; those of udev's links among them."""
+    tags = (("UUID", device.content.uuid), ("LABEL", device.content.label))
+    yield from map(device_name, [*device.names, *(f"{key}={value}" for key, value in tags if value)])
 
 
 def _in_use_elsewhere(work: Work, target: Device) -> t.Iterator[Problem]:
@@ -338,7 +332,7 @@ def mounting(work: Work, facts: Facts, mounts: t.Collection[str]) -> t.Iterator[
     for line in fstab.parse(fstab.others(facts.fstab)):
         device = [part for part in (work.disk, *work.disk.partitions) if part.path == work.device]
         if line.target == entry.mount or (
-            not work.destroys and any(line.source in set(_aliases(part)) for part in device)
+            not work.destroys and any(line.devices & {*_aliases(part)} for part in device)
         ):
             yield problem(
                 "storage_disks",

@@ -81,6 +81,12 @@ NETWORK = frozenset(
 _PLAIN = frozenset(["ecryptfs", "exfat", "hfs", "hfsplus", "msdos", "ntfs", "ntfs3", "vfat"])
 # Their files are in the directories that they are made of. Only as / they are what a container has for a disk.
 LAYERED = ("overlay", "aufs")
+BY = "/dev/disk/by-"
+# What fstab(5) and crypttab(5) call a device by: what is written on it, and (with the last one) what udev knows.
+TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
+KEYS = (*TAGS, "ID")
+# Options whose value is a device of the same file system: btrfs(5), xfs(5), ext4(5).
+DEVICE_OPTIONS = ("device", "logdev", "rtdev", "journal_path")
 # Options of fstab(5) that mount a directory which is somewhere else already.
 BIND = frozenset(["bind", "rbind"])
 
@@ -158,6 +164,23 @@ class FstabLine:
     target: str
     fs: str
     options: tuple[str, ...]
+
+    @property
+    def devices(self) -> set[str]:
+        """Return the names of all devices of the line in one form: bcachefs has several in a row, others have them in options."""
+        parts = re.split(r":(?=/dev/)", self.source) if self.source.startswith("/dev/") else [self.source]
+        named = (option.partition("=") for option in self.options)
+        parts += [unescape(value) for option, _sign, value in named if option in DEVICE_OPTIONS]
+        return {*map(device_name, parts)}
+
+
+def device_name(word: str) -> str:
+    """Return a device's name in one form: ``UUID=x``, ``uuid="X"`` and ``/dev/disk/by-uuid/x`` are the same."""
+    kind, equals, value = word.partition("=")
+    if equals and kind.upper() in KEYS:
+        word = f"{BY}{kind.lower()}/" + value.strip("\"'")
+    word = unescape_udev(word)
+    return word.lower() if word.startswith((f"{BY}uuid/", f"{BY}partuuid/")) else word
 
 
 def fstab_lines(text: str) -> t.Iterator[FstabLine]:

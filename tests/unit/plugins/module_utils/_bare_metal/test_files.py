@@ -145,6 +145,14 @@ def test_a_volume_by_its_id_goes_by_its_uuid() -> None:
     assert files.edit_fstab(by_name, REFERENCES, ()) == by_name
 
 
+def test_a_disk_by_its_hardware_id_and_a_journal_elsewhere_go_by_what_lasts() -> None:
+    names = {"sda5": {**REFERENCES["sda5"], "names": ["/dev/disk/by-id/wwn-0x5-part5", "/dev/sda5"]}}
+    line = "ID=wwn-0x5-part5 /x ext4 journal_path=/dev/sda5,noatime 0 2\n"
+    edited = f"UUID={SWAP} /x ext4 journal_path=/dev/disk/by-uuid/{SWAP},noatime 0 2\n"
+    assert files.edit_fstab(line, names, ()) == edited
+    assert files.edit_fstab("LABEL=x /x btrfs device=/dev/sda5 0 2\n", names, ()) == "LABEL=x /x btrfs defaults 0 2\n"
+
+
 def test_the_only_swap_is_found_behind_an_unknown_name() -> None:
     swaps = [name for name, reference in REFERENCES.items() if reference["swap"]]
     references = {name: {**facts, "swap": name == swaps[0]} for name, facts in REFERENCES.items()}

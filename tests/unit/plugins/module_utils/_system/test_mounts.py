@@ -95,6 +95,19 @@ def test_fstab_is_read_as_mount_reads_it(tmp_path: Path) -> None:
     assert targets == mounts.parse_fstab(FSTAB)
 
 
+@pytest.mark.parametrize(
+    ("line", "devices"),
+    [
+        ("/dev/sda1:/dev/disk/by-id/usb-Dock_1-0:0 /x bcachefs", {"/dev/sda1", "/dev/disk/by-id/usb-Dock_1-0:0"}),
+        ("LABEL=a /x btrfs device=/dev/sdb,device=/dev/sdc", {"/dev/disk/by-label/a", "/dev/sdb", "/dev/sdc"}),
+        ("UUID=AB12-CD34 /x ext4 journal_path=/dev/my\\040log", {"/dev/disk/by-uuid/ab12-cd34", "/dev/my log"}),
+        ("nas:/dev/x:/dev/y /x nfs defaults", {"nas:/dev/x:/dev/y"}),
+    ],
+)
+def test_all_devices_of_a_line_are_named_in_one_form(line: str, devices: set[str]) -> None:
+    assert [each.devices for each in mounts.fstab_lines(line)] == [devices]
+
+
 def test_fstab_without_noauto_and_made_up_file_systems() -> None:
     left_out = [
         "UUID=5 /usb vfat noauto 0 0",
