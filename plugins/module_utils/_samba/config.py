@@ -287,10 +287,18 @@ def given_up(
 
 
 def _hands_over(line: str) -> bool:
-    """Return whether a line brings shares from elsewhere: other files, or the registry (smb.conf(5), "REGISTRY-BASED CONFIGURATION")."""
+    """Return whether a line brings shares from elsewhere: other files, or the registry (smb.conf(5), "REGISTRY-BASED CONFIGURATION").
+
+    Or users: those of a domain that the machine is a member or the controller of.
+    """
     name, _equals, value = line.partition("=")
+    value = value.strip().lower()
     if canonical(name) == canonical("registry shares"):
-        return value.strip().lower() in ("yes", "true", "1", "on")
+        return value in ("yes", "true", "1", "on")
+    if canonical(name) == canonical("server role"):
+        return value not in ("auto", "standalone server", "standalone")
+    if canonical(name) == "security":
+        return value in ("ads", "domain")
     return canonical(name) in {canonical(each) for each in ("include", "config backend", "config file")}
 
 
@@ -304,12 +312,13 @@ def _foreign_sections(text: str) -> dict[str, list[str]]:
     """Return the lines of each section of an smb.conf that a person wrote, by the name as it is there."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
-    # A line that ends with a backslash goes on in the next one.
-    for line in map(str.strip, re.sub(r"\\\n", " ", text).splitlines()):
+    # A line that ends with a backslash goes on in the next one, also where that begins like a comment; a comment does not.
+    without_comments = re.sub(r"^(?<!\\\n)[ \t]*[#;].*", "", text, flags=re.MULTILINE)
+    for line in map(str.strip, re.sub(r"\\\n", " ", without_comments).splitlines()):
         header = re.match(r"\[([^]]*)\]", line)
         if header:
             lines = found.setdefault(header[1].strip(), [])
-        elif line and line[0] not in "#;":
+        elif line:
             lines.append(" ".join(line.split()))
     return found
 

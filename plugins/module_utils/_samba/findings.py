@@ -58,7 +58,7 @@ def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
             f"not in force since the role has replaced {CONFIGURATION}: {', '.join(facts.given_up)}"
             if facts.given_up
             else f"the {CONFIGURATION} of the host had no other shares",
-            "declare them in samba_shares, or leave them: samba_state: absent restores the file",
+            "declare shares in samba_shares, or leave them; a member of a domain needs its own file: samba_state: absent restores it",
         ),
     ]
     existing = {*facts.directories, *facts.planned}

@@ -23,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.part
     by_name,
     module_options,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.unit_files import joined
 
 # Settings of units that add to those of other files, until an empty one takes all back (systemd.directives(7)).
 _ADDED = re.compile(
@@ -45,12 +46,6 @@ class Form(t.NamedTuple):
     settings: t.Callable[[str], Settings]
 
 
-def _joined(text: str, comments: str) -> list[str]:
-    # A comment does not go on in the next line, and is none of a line that does.
-    text = re.sub(rf"^[^\S\n]*[{comments}].*\n?", "", text, flags=re.MULTILINE)
-    return [line for line in map(str.strip, re.sub(r"\\\n", " ", text).split("\n")) if line]
-
-
 def _units(tree: Tree, path: str) -> list[str]:
     manager, name = _unit(path)
     return unit_files.files(tree, name, manager)
@@ -63,7 +58,7 @@ def _unit(path: str) -> tuple[str, str]:
 
 def _of_unit(text: str) -> Settings:
     section = ""
-    for line in _joined(text, "#;"):
+    for line in joined(text, "#;"):
         if line.startswith("["):
             section = line.strip("[]")
             continue
@@ -87,7 +82,7 @@ def _modules(tree: Tree, _path: str) -> list[str]:
 
 
 def _of_module(text: str) -> Settings:
-    for line in _joined(text, "#"):
+    for line in joined(text, "#"):
         for module, name, value in module_options(line):
             yield f"{module} {name}", value
 
@@ -103,7 +98,7 @@ def _profiles(tree: Tree, _path: str) -> list[str]:
 
 
 def _of_environment(text: str) -> Settings:
-    for line in _joined(text, "#;"):
+    for line in joined(text, "#;"):
         name, equals, value = (part.strip() for part in line.partition("="))
         # One that has the value of before adds to it.
         if equals and name.isidentifier() and not re.search(rf"\$\{{?{re.escape(name)}\b", value):
@@ -111,7 +106,7 @@ def _of_environment(text: str) -> Settings:
 
 
 def _of_profile(text: str) -> Settings:
-    return shell_variables.assignments("\n".join(_joined(text, "#")))
+    return shell_variables.assignments("\n".join(joined(text, "#")))
 
 
 def _apt_options(tree: Tree, _path: str) -> list[str]:
@@ -161,7 +156,7 @@ def _pins(tree: Tree, _path: str) -> list[str]:
 
 def _of_pins(text: str) -> Settings:
     for block in re.split(r"\n\s*\n", text):
-        fields = dict(line.partition(":")[::2] for line in _joined(block, "#"))
+        fields = dict(line.partition(":")[::2] for line in joined(block, "#"))
         for name in fields.get("Package", "").split():
             # A record for all packages gives way to one with names.
             if name != "*":
@@ -173,7 +168,7 @@ def _needrestarts(tree: Tree, _path: str) -> list[str]:
 
 
 def _of_needrestart(text: str) -> Settings:
-    for line in _joined(text, "#"):
+    for line in joined(text, "#"):
         match = re.match(
             r"(?:delete|undef)?[ (]*(\$nrconf(?:->)?\{[^=;]*\})[ )]*(?:=(?!=)(.*?))?[ ;]*(?:;\s*#.*)?$", line
         )

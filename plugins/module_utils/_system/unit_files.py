@@ -65,11 +65,18 @@ def files(tree: Tree, name: str, manager: str = "system") -> list[str]:
     return [*([unit] if unit else []), *(drop_ins[file] for file in sorted(drop_ins))]
 
 
+def joined(text: str, comments: str) -> list[str]:
+    """Return the lines of a text in which one that ends with a backslash goes on in the next (systemd.syntax(7)), without comments."""
+    # A comment does not go on in the next line, and is none of a line that does.
+    text = re.sub(rf"^[^\S\n]*[{comments}].*\n?", "", text, flags=re.MULTILINE)
+    return [line for line in map(str.strip, re.sub(r"\\\n", " ", text).split("\n")) if line]
+
+
 def values(texts: t.Iterable[str], key: str) -> list[str]:
     """Return the values of a setting that can be given several times: an empty one takes back those before it."""
     found: list[str] = []
     for text in texts:
-        for line in re.sub(r"\\\n", " ", text).splitlines():
+        for line in joined(text, "#;"):
             name, equals, value = line.partition("=")
             if equals and name.strip() == key:
                 found = [*found, value.strip()] if value.strip() else []

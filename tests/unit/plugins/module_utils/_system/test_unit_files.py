@@ -34,6 +34,11 @@ def test_values(tmp_path: Path, texts: dict[str, str], found: list[str]) -> None
     assert unit_files.values(map(tree.text, unit_files.files(tree, UNIT)), "ListenStream") == found
 
 
+def test_a_comment_does_not_go_on_in_the_next_line() -> None:
+    text = "# of the office \\\nListenStream=2222\n; old: \\\nListenStream=2022 \\\n# between\n  \\\n\n"
+    assert unit_files.values([text], "ListenStream") == ["2222", "2022"]
+
+
 def test_drop_ins_of_instances_and_prefixes(tmp_path: Path) -> None:
     paths = [
         f"{ETC}/a-b@.service",
