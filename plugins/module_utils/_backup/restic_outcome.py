@@ -73,7 +73,8 @@ _WORDS = (
     (MISSING, _MISSING),
     (
         FULL,
-        r"no space left on device|disk quota exceeded|507 Insufficient|\b413 \b|minimum free (drive|disk) threshold|storage cap exceeded",
+        r"no space left on device|disk quota exceeded|507 Insufficient|\b413 \b|minimum free (drive|disk) threshold|storage cap exceeded"
+        r"|storage quota|storageQuotaExceeded",
     ),
     (
         DAMAGED,
@@ -84,13 +85,15 @@ _WORDS = (
         DENIED,
         r"401 Unauthorized|403 Forbidden|Access Denied|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|permission denied"
         # ssh, which runs before there is a session; B2, Google and Azure.
-        r"|Permission denied \((publickey|password|keyboard)|Host key verification failed|b2_\w+: 40[13]\b|googleapi: Error 40[13]"
-        r"|AuthenticationFailed",
+        r"|Permission denied \((publickey|password|keyboard)|Host key verification failed|b2_\w+: 40[13]\b|AuthenticationFailed"
+        r"|googleapi: Error 40[13](?!.*([Rr]ate ?[Ll]imit|Quota exceeded))|SSH_FX_PERMISSION_DENIED",
     ),
     (
         UNREACHABLE,
         r"connection refused|no such host|i/o timeout|network is unreachable|no route to host|connection reset|broken pipe|x509:"
-        r"|server misbehaving|unable to start the sftp session|connection lost|unexpected EOF|50[0-9] \w|retrying after|Client\.Timeout",
+        r"|server misbehaving|unable to start the sftp session|connection lost|unexpected EOF|50[0-9] \w|retrying after|Client\.Timeout"
+        # Too many questions, and a line that is too slow or goes away.
+        r"|[Rr]ate ?[Ll]imit|Quota exceeded for quota metric|429 \w|ssh command exited|failed to refresh lock",
     ),
 )
 
