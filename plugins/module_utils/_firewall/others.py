@@ -171,9 +171,9 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def _expressions(words: t.Sequence[str]) -> t.Iterator[t.Mapping[str, t.Any]]:
+def _expressions(rule: t.Sequence[str]) -> t.Iterator[t.Mapping[str, t.Any]]:
     """Yield the parts of a rule of iptables as nft has them; one that is not known is a match that nothing is known of."""
-    pending = [word for word in words if word]
+    pending = [word for word in rule if word]
     while pending:
         word, op = pending.pop(0), "=="
         if word == "!" and pending:

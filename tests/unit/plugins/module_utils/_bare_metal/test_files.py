@@ -145,7 +145,7 @@ def test_a_volume_by_its_id_goes_by_its_uuid() -> None:
     assert files.edit_fstab(by_name, REFERENCES, ()) == by_name
 
 
-def test_a_disk_by_its_hardware_id_and_a_journal_elsewhere_go_by_what_lasts() -> None:
+def test_hardware_ids_and_devices_in_options_become_lasting() -> None:
     names = {"sda5": {**REFERENCES["sda5"], "names": ["/dev/disk/by-id/wwn-0x5-part5", "/dev/sda5"]}}
     line = "ID=wwn-0x5-part5 /x ext4 journal_path=/dev/sda5,noatime 0 2\n"
     edited = f"UUID={SWAP} /x ext4 journal_path=/dev/disk/by-uuid/{SWAP},noatime 0 2\n"
