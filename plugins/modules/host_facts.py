@@ -88,7 +88,9 @@ ansible_facts:
               description: The id of the process, or null where it cannot be seen.
               type: int
             unit:
-              description: The systemd unit of the process, or null outside of any.
+              description:
+                - The unit of this machine that holds the process, or null outside of any, such as in a container.
+                  A service of a user is in C(user@1000.service).
               type: str
         free_bytes:
           description: For each of O(paths) the bytes that an unprivileged user may still write.

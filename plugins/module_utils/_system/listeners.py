@@ -20,8 +20,10 @@ PROTOCOLS = {"tcp": "tcp", "tcp6": "tcp", "udp": "udp", "udp6": "udp"}
 # include/net/tcp_states.h: TCP waits for connections in LISTEN; an unconnected UDP socket rests in CLOSE.
 _WAITING = {"tcp": "0A", "udp": "07"}
 
-# Units that hold processes. A slice only groups units, and a unit may have control groups of its own below it.
+# Units that hold processes. A slice only groups units.
 _UNIT_ENDINGS = (".service", ".scope")
+# Where systemd keeps itself, below the group of the whole machine.
+_FIRST = "/init.scope"
 
 
 class Socket(t.NamedTuple):
@@ -56,15 +58,27 @@ def parse_table(protocol: str, text: str) -> list[Socket]:
     return sockets
 
 
-def parse_unit(cgroup: str) -> str | None:
-    """Name the systemd unit in the text of ``/proc/<pid>/cgroup`` (version 1, 2 or both); None outside of any."""
+def _groups(cgroup: str) -> list[str]:
+    """Return the groups that systemd gives a process, from ``/proc/<pid>/cgroup`` (version 1, 2 or both)."""
     # Not `splitlines`: a user may name a group with any line break but a line feed.
-    for fields in (line.split(":", 2) for line in cgroup.split("\n")):
-        if len(fields) == 3 and fields[1] in ("", "name=systemd"):
-            path = fields[2]
-            units = [part for part in path.split("/") if part.endswith(_UNIT_ENDINGS)]
-            if units:
-                return units[-1]
+    rows = [line.split(":", 2) for line in cgroup.split("\n")]
+    return [row[2] for row in rows if len(row) == 3 and row[1] in ("", "name=systemd")]
+
+
+def parse_unit(cgroup: str, first: str = "") -> str | None:
+    """Name the unit of this machine that holds a process; None outside of any, such as in a container.
+
+    What is below a unit has its names from others: the services of a user's manager, or of a container with systemd.
+
+    :param first: the group of the first process: a machine that is a container may see the groups above its own.
+    """
+    roots = [group.removesuffix(_FIRST).rstrip("/") for group in _groups(first)] or [""]
+    for group in _groups(cgroup):
+        for below in [group[len(root) :] for root in roots if group.startswith(f"{root}/")]:
+            parts = below.split("/")[1:]
+            name = next((part for part in parts if not part.endswith(".slice")), "")
+            if name.endswith(_UNIT_ENDINGS):
+                return name
     return None
 
 
@@ -126,6 +140,7 @@ def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
         read_sockets(proc), key=lambda socket: (socket.protocol, socket.port, socket.address, socket.inode)
     )
     holders = _holders(proc, {socket.inode for socket in sockets})
+    first = _read(f"{proc}/1/cgroup")
     listeners = []
     for socket in sockets:
         pid = holders.get(socket.inode)
@@ -137,7 +152,7 @@ def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
                 # Each user names processes and groups of their own.
                 "process": shown(_read(f"{proc}/{pid}/comm").strip()) or None,
                 "pid": pid,
-                "unit": shown(parse_unit(_read(f"{proc}/{pid}/cgroup")) or "") or None,
+                "unit": shown(parse_unit(_read(f"{proc}/{pid}/cgroup"), first) or "") or None,
             }
         )
     return listeners

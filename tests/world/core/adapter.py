@@ -12,7 +12,13 @@ from unittest import mock
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import machine, services
-from ansible_collections.rigwright.workstation.plugins.module_utils._system import listeners, mounts, notifier, systemd
+from ansible_collections.rigwright.workstation.plugins.module_utils._system import (
+    drop_ins,
+    listeners,
+    mounts,
+    notifier,
+    systemd,
+)
 from ansible_collections.rigwright.workstation.plugins.modules import host_facts
 
 
@@ -84,8 +90,9 @@ def accounts(rows: list[list[str]]) -> dict[str, str]:
         return host_facts.users()
 
 
-def unit_of(cgroup: str) -> str | None:
-    return listeners.parse_unit(cgroup)
+def unit_of(cgroup: str, first: str = "0::/init.scope\n") -> str | None:
+    """Return the unit of a process; *first* is the group of the first process of the machine."""
+    return listeners.parse_unit(cgroup, first)
 
 
 def listening(protocol: str, table: str) -> list[list[Any]]:
@@ -130,3 +137,14 @@ def message(text: str) -> dict[str, str]:
 
     notifier._deliver(Service(), notifier.Statuses(), "title", text)
     return {key: value for key, value in taken.items() if key != "title"}
+
+
+def settings(path: str, text: str) -> dict[str, list[str]]:
+    """Return what a file sets, by name, as it is compared with a role's own; names of whole groups end with a star and are left out."""
+    form = drop_ins.form_of(path)
+    assert form
+    found: dict[str, list[str]] = {}
+    for name, value in form.settings(text):
+        if not name.endswith("*"):
+            found.setdefault(name, []).append(value)
+    return found

@@ -72,20 +72,36 @@ def test_an_empty_table_has_no_sockets(text: str) -> None:
         ("0::/system.slice/ssh.service\n", "ssh.service"),
         ("0::/system.slice/system-frpc.slice/frpc@home.service\n", "frpc@home.service"),
         ("0::/system.slice/docker.service/payload\n", "docker.service"),
-        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service\n", "jupyter.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service\n", "user@1000.service"),
         ("0::/user.slice/user-1000.slice/session-3.scope\n", "session-3.scope"),
         ("0::/init.scope\n", "init.scope"),
         ("12:pids:/system.slice/ssh.service\n1:name=systemd:/system.slice/ssh.service\n0::/\n", "ssh.service"),
         ("12:pids:/docker/4f1a.service\n1:name=systemd:/docker/4f1a\n", None),
         # A user may name a group so: it is one line of one group.
-        ("0::/user.slice/user-1000.slice/session-3.scope/x\x0b0::/ssh.service/y\n", "ssh.service"),
+        ("0::/user.slice/user-1000.slice/session-3.scope/x\x0b0::/ssh.service/y\n", "session-3.scope"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/ssh.service\n", "user@1000.service"),
+        ("0::/system.slice/docker-4f1a.scope/system.slice/ssh.service\n", "docker-4f1a.scope"),
         ("0::/user.slice/user-1000.slice/session-3.scope/x\u2028y\n", "session-3.scope"),
         ("0::/\n", None),
         ("", None),
     ],
 )
-def test_the_unit_is_the_innermost_one(cgroup: str, unit: str | None) -> None:
+def test_the_unit_is_the_outermost_one(cgroup: str, unit: str | None) -> None:
     assert parse_unit(cgroup) == unit
+
+
+@pytest.mark.parametrize(
+    ("first", "group", "unit"),
+    [
+        ("0::/init.scope", "0::/lxc/1/system.slice/ssh.service", None),
+        ("0::/", "0::/system.slice/ssh.service", "ssh.service"),
+        ("0::/lxc/1/init.scope", "0::/lxc/1/system.slice/ssh.service", "ssh.service"),
+        ("0::/lxc/1/init.scope", "0::/lxc/10/system.slice/ssh.service", None),
+        ("1:name=systemd:/docker/a\n0::/", "1:name=systemd:/docker/a/system.slice/ssh.service\n0::/", "ssh.service"),
+    ],
+)
+def test_a_machine_that_sees_the_groups_above_its_own(first: str, group: str, unit: str | None) -> None:
+    assert parse_unit(group, first) == unit
 
 
 @pytest.fixture
