@@ -36,15 +36,48 @@ def server_problems(params: Params, listeners: Listeners) -> list[Problem]:
     return [
         *_token_problems("frp_server", params["token"], "make one with `openssl rand -hex 32` and keep it in a vault"),
         *_server_problems(params),
+        *_spelling_problems("frp_server_extra", params["extra"]),
         *_port_problems(params, listeners),
         *text_problems({f"frp_server_{name}": value for name, value in texts.items()}),
         *_network_problems(params["networks"]),
     ]
 
 
+# Options whose own options have names of the user.
+NAMED_BY_USERS = ("annotations", "metadatas", "requestHeaders", "responseHeaders", "additionalEndpointParams")
+
+
+def _spelling_problems(variable: str, options: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Yield options by the names of frp's older files, or with a dot, as lines of TOML have them: frp knows neither here."""
+    odd = sorted({name for name in _names(options) if re.search(r"[a-z]_[a-z]|\w\.\w", name)})
+    if odd:
+        yield problem(
+            variable,
+            f"has {', '.join(odd)}, which frp does not read so",
+            "write it as frp's TOML files do: bindPort for bind_port, `transport: {useEncryption: true}` for use_encryption, "
+            "and `webServer: {port: 7500}` for webServer.port",
+        )
+
+
+def _names(options: t.Any) -> t.Iterator[str]:
+    for name, value in options.items() if isinstance(options, t.Mapping) else ():
+        yield str(name)
+        if name not in NAMED_BY_USERS:
+            for each in value if isinstance(value, list) else [value]:
+                yield from _names(each)
+
+
 def _port_problems(params: Params, listeners: Listeners) -> t.Iterator[Problem]:
     names = {"bindPort": "frp_server_bind_port", "webServer.port": "frp_server_dashboard_port"}
-    found = server_ports.ports(server_ports.config_of(params))
+    config = server_ports.config_of(params)
+    odd = server_ports.unreadable(config)
+    if odd:
+        yield problem(
+            "frp_server_extra",
+            f"has {', '.join(odd)} in a form that frps does not read",
+            "write a port as a number, and `allowPorts: [{start: 2000, end: 3000}, {single: 3001}]`",
+        )
+    found = server_ports.ports(config)
     bind = next((port for port in found if port.option == "bindPort"), None)
     for protocol in ("tcp", "udp"):
         wanted: dict[str, list[int]] = {}
@@ -86,7 +119,12 @@ def client_problems(params: Params, tunnels: Tunnels, listeners: Listeners) -> l
     }
     ports = {"frp_client_admin_port": params["admin_port"], "frp_client_visitors": visits["tcp"]}
     names = ("server_address", "token", "user", "secret_key", "services", "visitors", "extra")
+    extras = {
+        "frp_client_extra": [params["extra"]],
+        **{f"frp_client_{name}": [row.get("extra") or {} for row in params[name]] for name in ("services", "visitors")},
+    }
     return [
+        *(row for variable, found in extras.items() for each in found for row in _spelling_problems(variable, each)),
         *_client_problems(params),
         *tunnel_problems(tunnels),
         *_service_problems(params["services"], tunnels),

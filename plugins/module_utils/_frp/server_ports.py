@@ -55,13 +55,21 @@ def ports(config: Config) -> list[Port]:
     bind = config.get("bindAddr") or "0.0.0.0"  # noqa: S104 - the default of frps
     addresses = {"bindAddr": bind, "proxyBindAddr": config.get("proxyBindAddr") or bind}
     found = [
-        Port(option, protocol, addresses[address], int(number))
+        Port(option, protocol, addresses[address], number)
         for option, protocol, address in _PORTS
-        if (number := _value(config, option))
+        if (number := _number(_value(config, option)))
     ]
-    if number := _value(config, "webServer.port"):
-        found.append(Port("webServer.port", "tcp", _value(config, "webServer.addr") or "127.0.0.1", int(number)))
+    if number := _number(_value(config, "webServer.port")):
+        found.append(Port("webServer.port", "tcp", _value(config, "webServer.addr") or "127.0.0.1", number))
     return found
+
+
+def unreadable(config: Config) -> list[str]:
+    """Return the options whose value is not a port, or not ranges of ports."""
+    values = {option: _value(config, option) for option in (*(row[0] for row in _PORTS), "webServer.port")}
+    return [option for option, value in values.items() if value and not _number(value)] + [
+        "allowPorts" for rows in [config.get("allowPorts") or []] if len(_rows(rows)) < len(rows)
+    ]
 
 
 def listening(config: Config) -> dict[str, t.Any]:
@@ -88,11 +96,16 @@ def listening(config: Config) -> dict[str, t.Any]:
 
 def _requested(config: Config) -> list[tuple[int, int]]:
     """Return the ranges that clients may request. The role writes an empty range for none, since no range at all is every port."""
-    rows = [
-        (int(row.get("start") or row.get("single") or 0), int(row.get("end") or row.get("single") or 0))
-        for row in config.get("allowPorts") or []
-    ]
-    return [(first, last) for first, last in rows if 0 < first <= last]
+    return [(first, last) for first, last in _rows(config.get("allowPorts") or []) if 0 < first <= last]
+
+
+def _rows(rows: t.Any) -> list[tuple[int, int]]:
+    own = [row for row in rows if isinstance(row, t.Mapping)] if isinstance(rows, list) else []
+    return [tuple(_number(row.get(name) or row.get("single")) for name in ("start", "end")) for row in own]  # type: ignore[misc]
+
+
+def _number(value: t.Any) -> int:
+    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
 
 
 def _value(config: Config, option: str) -> t.Any:

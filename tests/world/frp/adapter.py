@@ -41,6 +41,6 @@ def _client(services: list[dict[str, Any]], visits: list[dict[str, Any]]) -> dic
 
 
 def _refuse(problems: Any) -> None:
-    text = "; ".join(f"{row['variable']} {row['problem']}" for row in problems)
+    text = "; ".join(f"{row['variable']} {row['problem']}: {row['remedy']}" for row in problems)
     if text:
         raise Refused(text)
