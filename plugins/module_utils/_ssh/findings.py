@@ -169,6 +169,6 @@ def _overridden_finding(facts: Facts) -> Finding:
         f"not in force because of {DROP_IN}: "
         + ", ".join(f"{line.keyword} {line.value} ({line})" for line in facts.overridden)
         if facts.overridden
-        else f"{DROP_IN} overrides no other drop-in",
+        else f"{DROP_IN} overrides no line of another file",
         "remove these lines, or set the same by the variables of the role",
     )

@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
     expected,
     includes,
     parse_config,
+    split_setting,
     split_values,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import (
@@ -61,7 +62,7 @@ class Facts:
     ``connection``: Ansible's ssh connection, None when Ansible uses another one. ``banners``: the answer of each wanted port that was
     probed, empty for none. ``foreign``: listeners of a sshd outside of the units. ``key_files``: AuthorizedKeysFile in the host's own
     files. ``missing_addresses``: requested addresses that the host does not have. ``users_now``: users who can log in before the change.
-    ``overridden``: lines of other drop-ins that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
+    ``overridden``: lines of other files that have no effect because of the role's own. ``jail_overridden``: the same of fail2ban.
     ``jail_stronger``: what puts the role's values for fail2ban out of force.
     ``unsure_blocks``: what Match blocks set that may be for users whom this host does not list.
     ``methods``: lines with the ways to log in that have to be gone together (AuthenticationMethods).
@@ -235,11 +236,16 @@ def wanted_values(decision: Decision, service: Service, config: Config) -> dict[
     return wanted if service.socket_active else {**wanted, "listenaddress": endpoints(addresses, ports)}
 
 
-def overridden(decision: Decision, lines: t.Iterable[Line], overrides: t.Iterable[Override]) -> list[Line]:
-    """Return the lines of other drop-ins that have no effect because of the role's own file.
+def overridden(
+    decision: Decision, lines: t.Iterable[Line], overrides: t.Iterable[Override], packaged: str = ""
+) -> list[Line]:
+    """Return the lines of other files that have no effect because of the role's own file.
 
-    For a setting with one value, only the first line had an effect before. The distribution's main file is left out.
+    For a setting with one value, only the first line had an effect before.
+
+    :param packaged: the main file of the package, whose lines nobody has written; without it, none of the main file counts.
     """
+    own = {split_setting(text) for text in packaged.splitlines()}
     ours = {keyword: values for keyword, values in expected(decision.drop_in).items() if keyword not in REPEATED}
     stronger = {override.keyword for override in overrides}
     found: dict[str, Line] = {}
@@ -249,7 +255,7 @@ def overridden(decision: Decision, lines: t.Iterable[Line], overrides: t.Iterabl
     return [
         line
         for keyword, line in found.items()
-        if line.path != MAIN_CONFIG
+        if (line.path != MAIN_CONFIG or (own and (line.keyword, line.value) not in own))
         and keyword in ours
         and keyword not in stronger
         and not includes(line.value, ours[keyword])

@@ -52,6 +52,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 
+PACKAGED = "/usr/share/openssh/sshd_config"
+
+
 def key_problems(found: t.Mapping[str, Access], expected: t.Collection[str]) -> list[str]:
     """Return why users cannot use their keys and, for the expected ones, why they cannot log in at all."""
     lines = []
@@ -110,7 +113,7 @@ class Planner:
             found = [*tried, *more] if unchanged else more
         overridden, unsure = self._overrides(facts, decision, found, files, users)
         facts = dataclasses.replace(
-            facts, overridden=plan.overridden(decision, files.lines, overridden), unsure_blocks=unsure
+            facts, overridden=plan.overridden(decision, files.lines, overridden, self._packaged()), unsure_blocks=unsure
         )
         present = self.params["state"] == "present"
         host_problems = checks.host_problems(self.params, facts, decision, overridden, refused)
@@ -133,6 +136,11 @@ class Planner:
             "requirements": [*problems, *host_problems] if present else [],
             "findings": findings.findings(self.params, facts, decision, overridden),
         }
+
+    @staticmethod
+    def _packaged() -> str:
+        """Return the main file as the package has it; empty where there is none."""
+        return host_facts.read(PACKAGED) if os.path.exists(PACKAGED) else ""
 
     def _read_host(self, config: Config) -> plan.Facts:
         """Read the host. Who can log in is read later, since it depends on the planned configuration."""

@@ -114,10 +114,13 @@ def added(text: str) -> list[str]:
     return [line for line in result[: len(result) - len(text)].splitlines() if line and not line.startswith("#")]
 
 
-def overridden(files: Mapping[str, str], drop_in: Sequence[str]) -> list[str]:
-    """Return the settings of other files that the role's drop-in puts out of force."""
+def overridden(files: Mapping[str, str], drop_in: Sequence[str], packaged: str = "") -> list[str]:
+    """Return the settings of other files that the role's drop-in puts out of force.
+
+    :param packaged: the main file as its package has it.
+    """
     decision: Any = SimpleNamespace(drop_in=tuple(drop_in))
-    found = plan.overridden(decision, lines({**files, plan.DROP_IN: "\n".join(drop_in)}), [])
+    found = plan.overridden(decision, lines({**files, plan.DROP_IN: "\n".join(drop_in)}), [], packaged)
     return [f"{line.keyword} {line.value} ({line})" for line in found]
 
 
