@@ -25,8 +25,8 @@ ALONE = {"harness/fakes/record_nvml.py"}
 PAYLOAD = 200_000
 # These read what several packages know: apt's state, the driver's packages and kernel; MIG, MPS, modes and jobs of GPUs; whole hosts.
 LARGE_PAYLOADS = {
-    "bare_metal_plan": 253_000,
-    "bare_metal_restore": 211_000,
+    "bare_metal_plan": 256_000,
+    "bare_metal_restore": 215_000,
     "conda_environment": 212_000,
     "gpu_accept": 278_000,
     "gpu_fit": 256_000,
@@ -40,20 +40,20 @@ LARGE_ROLES = {
     "cuda": 290_000,
     "cudnn": 314_000,
     "docker": 250_000,
-    "firewall": 234_000,
-    "frp_client": 206_000,
-    "frp_server": 206_000,
+    "firewall": 242_000,
+    "frp_client": 208_000,
+    "frp_server": 208_000,
     "gpu_sharing": 585_000,
     "nvidia_container_toolkit": 315_000,
     "nvidia_driver": 396_000,
-    "samba": 227_000,
+    "samba": 229_000,
     "smoke_test": 236_000,
-    "ssh": 232_000,
+    "ssh": 239_000,
     "storage": 225_000,
     "xrdp": 274_000,
 }
 # Compressed bytes of the sources of all roles, which the module `role` takes to a host, by the number of roles.
-EACH_ROLE = 28_000
+EACH_ROLE = 28_200
 DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 CODE = [
     path

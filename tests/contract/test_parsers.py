@@ -72,15 +72,15 @@ GROUPS = {
         _nvidia/grub.py:default_of _nvidia/kept_packages.py:listed_files _nvidia/kept_packages.py:_drop_missing_conffiles
         _nvidia/kernels.py:_module_path _system/modprobe.py:_lines _nvidia/package_facts.py:read_system
         _nvidia/package_facts.py:_blocks _nvidia/package_facts.py:parse_sources _nvidia/package_facts.py:read_pins
-        _storage/apply.py:apply _storage/facts.py:kernel_options _storage/fstab.py:split _system/drop_ins.py:_joined
+        _storage/apply.py:apply _storage/facts.py:kernel_options _storage/fstab.py:split _system/unit_files.py:joined
         _system/drop_ins.py:_of_apt _system/drop_ins.py:_of_yaml _system/shell_variables.py:_commands _system/mounts.py:fstab_lines
-        _system/unit_files.py:values _xrdp/facts.py:password_kinds _xrdp/ini.py:sections _xrdp/ini.py:problem _xrdp/ini.py:_blocks
+        _ssh/plan.py:overridden _xrdp/facts.py:password_kinds _xrdp/ini.py:sections _xrdp/ini.py:problem _xrdp/ini.py:_blocks
     """,
     KERNEL: """
         _backup/placement.py:mount_of _dataset_cache/leases.py:lockers _docker/facts.py:parse_routes _gpu/accept/run.py:new_xids
         _gpu/health/xid_log.py:_lines _gpu/usage/attribution.py:paths_of _manifest/storage.py:parse_swaps _status/machine.py:counters
         _status/machine.py:processors _status/machine.py:memory _status/machine.py:network _system/listeners.py:parse_table
-        _system/listeners.py:parse_unit _system/mounts.py:parse_mountinfo
+        _system/listeners.py:_groups _firewall/others.py:iptables_drop _system/mounts.py:parse_mountinfo
     """,
     TEXT: """
         _backup/import_tar.py:unpack _backup/restic_outcome.py:plain _backup/restic_outcome.py:judge _backup/unread.py:unread
