@@ -129,7 +129,7 @@ def test_a_chain_that_two_rules_lead_to_is_read_for_each() -> None:
 
 @pytest.mark.parametrize(("chain", "families"), [("deep", ["ip"]), ("FORWARD", [])])
 def test_families_whose_rules_nft_shows_in_part(chain: str, families: list[str]) -> None:
-    rules = [
+    rules: list[dict[str, Any]] = [
         {"chain": "deep", "expr": []},
         {"chain": "INPUT", "expr": [COUNTER, {"jump": {"target": "near"}}]},
         {"chain": "near", "expr": [{"goto": {"target": "deep"}}]},
