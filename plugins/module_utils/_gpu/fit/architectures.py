@@ -48,6 +48,7 @@ class Family(t.NamedTuple):
     # Rows that the table of positions has besides.
     more_positions: int = 0
     embedding_norm: bool = False
+    first_norm: bool = True
     # Learned tokens before those of the image.
     first_tokens: int = 1
 
@@ -127,6 +128,8 @@ ONE_KERNEL = ("gelu", "gelu_pytorch_tanh", "silu")
 COMPOSED = ("gelu_new", "gelu_fast", "quick_gelu")
 INNER = {True: (4, 4, 8), False: (10, 16, 20)}
 
+# Fields that have the tokens that a layer keeps.
+WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
 _WINDOW = ("sliding_window",)
 _QWEN_WINDOW = (*_WINDOW, "use_sliding_window", "max_window_layers")
 _GEMMA_WINDOW = (*_WINDOW, "sliding_window_pattern")
@@ -218,8 +221,33 @@ FAMILIES.update(
         },
         reads=("sinusoidal_pos_embds",),
     ),
+    modernbert=_ENCODER._replace(
+        fields={key: value for key, value in _BERT_FIELDS.items() if value not in ("positions", "types")},
+        saved=(Saved(10, 8), Saved(18, 8), Saved(18, 16)),
+        gated=True,
+        biases=False,
+        norm_biases=False,
+        last_norm=True,
+        first_norm=False,
+        nearby=True,
+        heads=("ForMaskedLM",),
+        reads=(
+            "attention_bias",
+            "mlp_bias",
+            "norm_bias",
+            "decoder_bias",
+            "local_attention",
+            "global_attn_every_n_layers",
+            "global_rope_theta",
+            "local_rope_theta",
+            "sparse_prediction",
+            "sparse_pred_ignore_index",
+            "deterministic_flash_attn",
+            "repad_logits_with_grad",
+        ),
+    ),
     vit=_IMAGES,
-    deit=_IMAGES._replace(first_tokens=2),
+    deit=_IMAGES._replace(first_tokens=2, heads=("ForImageClassification", "ForImageClassificationWithTeacher")),
     phi3=_FAMILY._replace(reads=(*_WINDOW, "attention_bias")),
     ministral=_FAMILY._replace(reads=_WINDOW),
     ministral3=_FAMILY._replace(reads=_WINDOW),
@@ -252,7 +280,7 @@ FAMILIES.update(
     phi=_PLAIN._replace(
         saved=_GPT2, like="gpt2", norms=1, head_bias=True, reads=("qk_layernorm",), activation="gelu_new"
     ),
-    starcoder2=_PLAIN._replace(tied=True, reads=("use_bias", *_WINDOW), activation="gelu_pytorch_tanh"),
+    starcoder2=_PLAIN._replace(tied=True, reads=("use_bias", "norm_type", *_WINDOW), activation="gelu_pytorch_tanh"),
     opt=_PLAIN._replace(
         fields={
             "hidden_size": "width",
@@ -285,7 +313,15 @@ FAMILIES.update(
         biases=False,
         norms=1,
         tied=True,
-        reads=("bias", "multi_query", "new_decoder_architecture", "parallel_attn", "alibi", "activation"),
+        reads=(
+            "bias",
+            "multi_query",
+            "new_decoder_architecture",
+            "num_ln_in_parallel_attn",
+            "parallel_attn",
+            "alibi",
+            "activation",
+        ),
     ),
     bloom=_PLAIN._replace(
         fields={"hidden_size": "width", "n_layer": "layers", "n_head": "heads", "vocab_size": "vocabulary"},
@@ -326,6 +362,20 @@ FAMILIES.update(
 FAMILIES["xlm-roberta"] = _ENCODER
 
 
+# Other names of fields, which the classes of transformers take for these (`attribute_map`, and names of first releases).
+ALIASES: dict[str, dict[str, str]] = {
+    "gpt2": {
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    },
+    "distilbert": {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
+    "bloom": {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"},
+    "mpt": {"hidden_size": "d_model", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
+    "falcon": {"n_embed": "hidden_size"},
+}
+
 # What the classes of transformers 5.17 take where a field is absent. A field that is null has no default.
 DEFAULTS: dict[str, Json] = {
     "gpt2": {"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
@@ -347,6 +397,7 @@ DEFAULTS: dict[str, Json] = {
     "gemma2": {"head_dim": 256, "num_key_value_heads": 4, "num_attention_heads": 8, "sliding_window": 4096},
     "roberta": {"type_vocab_size": 2},
     "xlm-roberta": {"type_vocab_size": 2},
+    "modernbert": {"local_attention": 128},
     "distilbert": {"dim": 768, "hidden_dim": 3072, "n_layers": 6, "n_heads": 12, "max_position_embeddings": 512},
     "glm": {"attention_bias": True, "num_key_value_heads": 2, "head_dim": 128},
     "glm4": {"attention_bias": True, "num_key_value_heads": 2, "head_dim": 128},

@@ -176,6 +176,7 @@ CARDS: tuple[Card, ...] = (
     Card("P100 PCIe 16 GB", "6.0", "nvidia", 56, 1329, 16, 732, 250, 0.98, _PASCAL),
     Card("P40", "6.1", "nvidia", 30, 1531, 24, 347, 250, 0.937, _PASCAL),
     Card("V100 PCIe 16 GB", "7.0", "nvidia", 80, 1380, 16, 900, 250, 0.98, _VOLTA),
+    Card("V100 PCIe 32 GB", "7.0", "nvidia", 80, 1380, 32, 900, 250, 0.98, _VOLTA),
     Card("V100 SXM2 16 GB", "7.0", "nvidia", 80, 1530, 16, 900, 300, 0.98, _VOLTA),
     Card("V100 SXM2 32 GB", "7.0", "nvidia", 80, 1530, 32, 900, 300, 0.98, _VOLTA),
     Card("V100S PCIe 32 GB", "7.0", "nvidia", 80, 1597, 32, 1134, 250, 0.98, _VOLTA),
@@ -192,6 +193,7 @@ CARDS: tuple[Card, ...] = (
     Card("A100 PCIe 80 GB", "8.0", "nvidia", 108, 1410, 80, 1935, 300, 0.98, _GA100),
     Card("A100 SXM4 40 GB", "8.0", "nvidia", 108, 1410, 40, 1555, 400, 0.98, _GA100),
     Card("A100 SXM4 80 GB", "8.0", "nvidia", 108, 1410, 80, 2039, 400, 0.98, _GA100),
+    Card("A800 PCIe 80 GB", "8.0", "nvidia", 108, 1410, 80, 1935, 300, 0.98, _GA100),
     Card("A800 SXM4 80 GB", "8.0", "nvidia", 108, 1410, 80, 2039, 400, 0.98, _GA100),
     Card("L4", "8.9", "nvidia", 58, 2040, 24, 300, 72, 0.937, _PRO),
     Card("L40", "8.9", "nvidia", 142, 2490, 48, 864, 300, 0.937, _PRO),
@@ -227,6 +229,7 @@ BY_NAME = {_plain(card.name): card for card in CARDS}
 # What NVML and people call cards whose names in the table have more plain.
 for _alias, _name in {
     "H100 80GB HBM3": "H100 SXM5 80 GB",
+    "H100 80GB HBM2e": "H100 PCIe 80 GB",
     "H100": "H100 SXM5 80 GB",
     "H100 PCIe": "H100 PCIe 80 GB",
     "H100 NVL": "H100 NVL 94 GB",
@@ -247,6 +250,7 @@ for _alias, _name in {
     "A100-SXM-80GB": "A100 SXM4 80 GB",
     "RTX PRO 6000 Blackwell Server Edition": "RTX PRO 6000 Blackwell Server",
     "GH200 480GB": "GH200 96 GB",
+    "GH200 120GB": "GH200 96 GB",
     "GH200": "GH200 96 GB",
     "V100": "V100 SXM2 16 GB",
     "V100 32GB": "V100 SXM2 32 GB",
@@ -263,7 +267,20 @@ for _alias, _name in {
 # Words of a name that say how a card is built, and not which one it is.
 _BUILT = re.compile(r"pcie|sxm|nvl|\d+gb")
 _DROPPED = frozenset(
-    {"nvidia", "geforce", "rtx", "gtx", "tesla", "quadro", "gpu", "generation", "edition", "workstation", "hbm3"}
+    {
+        "nvidia",
+        "geforce",
+        "rtx",
+        "gtx",
+        "tesla",
+        "quadro",
+        "gpu",
+        "generation",
+        "edition",
+        "workstation",
+        "hbm3",
+        "hbm3e",
+    }
 )
 
 

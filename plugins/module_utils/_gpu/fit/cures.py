@@ -36,7 +36,7 @@ def _possible(request: Request, change: t.Mapping[str, object]) -> bool:
     if not request.trains or model is None:
         return False
     if "chunked_loss" in change:
-        return bool(model.vocabulary) and not model.labels
+        return model.logits > 0
     if "optimizer_in_backward" in change and "task" not in change:
         return not request.adapters and request.sharing == "none"
     if "optimizer" in change:

@@ -14,14 +14,16 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
-from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import parts, quantized, wording
+from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import heads, parts, quantized, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import (
+    ALIASES,
     COMPOSED,
     DEFAULTS,
     FAMILIES,
     LATENT,
     LINEAR,
     ONE_KERNEL,
+    WINDOWS,
     Family,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -40,13 +42,12 @@ _HARMLESS = re.compile(
     r"|.*drop(out|_path_rate)|clip_qkv|classifier_.*|max_seq_len|eod_token_id|init_device|verbose|original_max_position_embeddings"
     r"|num_beams|num_beam_groups|num_return_sequences|(encoder_)?no_repeat_ngram_size|(max|min)_(length|new_tokens)|top_[kp]|typical_p"
     r"|temperature|do_sample|early_stopping|(length|diversity|repetition)_penalty|bad_words_ids|(begin_)?suppress_tokens"
+    r"|bias_dropout_fusion|masked_softmax_fusion|skip_bias_add.*|offset_alibi|.*_in_fp32|initial_context_length"
     r"|remove_invalid_values|return_dict_in_generate|output_scores|tokenizer_class|prefix|torchscript|use_bfloat16|tf_legacy_loss)$"
 )
 _ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function", "activation")
 # Fields that every family reads, below.
 _READ = ("tie_word_embeddings", "layer_types", "architectures", "quantization_config", *_ACTIVATIONS)
-# Classes whose output is a class for a sequence or a token, and those without any head.
-_CLASSES = ("ForSequenceClassification", "ForTokenClassification")
 # Models that have no configuration of layers of attention alone, and what they need.
 _TRACED = (
     'give FILE.py:FUNCTION, which builds it and is traced (docs/gpu_fit.md, "A model of your own", has an example)'
@@ -74,12 +75,13 @@ _FIXED: dict[str, tuple[t.Any, ...]] = {
     "mlp_only_layers": ([],),
     "embedding_fraction": (1.0, 1),
     "no_bias": (True,),
+    "mlp_type": ("default",),
     "position_embedding_type": ("absolute",),
     "attn_implementation": _FUSED,
     "_attn_implementation": _FUSED,
 }
 _SHAPES = re.compile(
-    r"(size|dim|layer|head|expert|^num_|^n_|latent|rank|window|state|conv|quant|group|kv|chunk|mlp|vision|audio|text|bias|compress|spars"
+    r"(size|dim|layer|head|expert|^num_|^n_|latent|rank|window|state|conv|quant|group|kv|chunk|mlp|vision|audio|(?<!con)text|bias|compress|spars"
     r"|_[0-9]?bits?|moe|embed|proj|lora|adapter|depth|width|channel|ffn|block|shared|mtp)"
 )
 # A field with one of these has no effect.
@@ -109,7 +111,11 @@ class Model(t.NamedTuple):
     attention_biases: bool = False
     output_biases: bool = False
     mlp_biases: bool = False
+    # A head that is not the vocabulary's: outputs of the sequence, or of each token; its biases and other layers; or no head.
     labels: int = 0
+    each_token: bool = False
+    head_more: int = 0
+    headless: bool = False
     unknown: tuple[str, ...] = ()
     # Of a mixture: the inner width of experts that every token uses, layers without experts, and their inner width.
     shared_inner: int = 0
@@ -121,6 +127,7 @@ class Model(t.NamedTuple):
     # Layers with linear attention, which keep no token, and the parameters of one.
     linear_layers: int = 0
     linear_attention: int = 0
+    more_norms: int = 0
     # Whether the activation is one kernel.
     fused: bool = True
     # Bytes of a weight of a linear layer where a configuration quantizes them.
@@ -130,6 +137,16 @@ class Model(t.NamedTuple):
     def traits(self) -> Family:
         """Return the family."""
         return FAMILIES[self.family]
+
+    @property
+    def norms(self) -> int:
+        """Return the norms of a layer."""
+        return self.traits.norms + self.more_norms
+
+    @property
+    def logits(self) -> int:
+        """Return the outputs of each token for its next one: the vocabulary; 0 with another head, or none."""
+        return 0 if self.labels or self.headless else self.vocabulary
 
     @property
     def active_inner(self) -> int:
@@ -159,7 +176,7 @@ def read(config: t.Any) -> Model:
         )
     family = FAMILIES[name]
     given = {**DEFAULTS.get(name, {}), **config}
-    given = {key: value for key, value in given.items() if value is not None}
+    given = {ALIASES.get(name, {}).get(key, key): value for key, value in given.items() if value is not None}
     unknown = _unknown(name, family, given)
     sizes = {new: parts.whole(given[old], old) for old, new in family.fields.items() if old in given}
     more, facts = _more(name, given, sizes)
@@ -188,8 +205,6 @@ def read(config: t.Any) -> Model:
     if more.get("kept"):
         sizes["kv_heads"] = sizes["heads"]
     biases = "attention_bias" in family.reads and given.get("attention_bias", False)
-    classes = given.get("architectures") or [""]
-    headed = family.classes or str(classes[0]).endswith(_CLASSES)
     options = {
         "tied": given.get("tie_word_embeddings", family.tied),
         "attention_biases": given.get("qkv_bias", True)
@@ -197,13 +212,12 @@ def read(config: t.Any) -> Model:
         else biases or family.qkv_biases,
         "output_biases": family.biases or (biases and name not in ("glm", "glm4", "glm4_moe")),
         "mlp_biases": family.biases or ("mlp_bias" in family.reads and given.get("mlp_bias", False)),
-        "labels": _labels(given) if headed else 0,
         "fused": next((given[field] for field in _ACTIVATIONS if field in given), family.activation) not in COMPOSED,
         "unknown": tuple(sorted({*unknown, *facts})),
         "windows": _windows(name, given, sizes["layers"]),
         "weight_bytes": quantized.weight_bytes(given.get("quantization_config")),
     }
-    return Model(family=name, **{**options, **sizes, **more})
+    return Model(family=name, **{**options, **heads.of(name, family, given, sizes["width"]), **sizes, **more})
 
 
 def _more(name: str, given: Json, sizes: dict[str, int]) -> tuple[parts.More, list[str]]:
@@ -217,6 +231,9 @@ def _more(name: str, given: Json, sizes: dict[str, int]) -> tuple[parts.More, li
         if not given.get("new_decoder_architecture") and given["multi_query"]:
             sizes["kv_heads"] = 1
         more.update({"attention_biases": bool(given.get("bias")), "output_biases": bool(given.get("bias"))})
+        # Attention and the inner layer work beside each other, each with a norm of its own in the later architecture.
+        norms = given.get("num_ln_in_parallel_attn", 2 if given.get("new_decoder_architecture") else 1)
+        more["more_norms"] = parts.whole(norms, "num_ln_in_parallel_attn") - 1
     if name == "glm4_moe" and {"width", "heads"} <= set(sizes):
         sizes.setdefault("head_dim", sizes["width"] // sizes["heads"])
     if name == "stablelm":
@@ -240,11 +257,6 @@ def _more(name: str, given: Json, sizes: dict[str, int]) -> tuple[parts.More, li
     return more, notes
 
 
-def _labels(given: Json) -> int:
-    labels = given.get("id2label")
-    return len(labels) if isinstance(labels, dict) else parts.whole(given.get("num_labels", 2), "num_labels")
-
-
 def _unknown(name: str, family: Family, given: Json) -> tuple[str, ...]:
     """Return unknown fields that widen the interval.
 
@@ -262,14 +274,6 @@ def _unknown(name: str, family: Family, given: Json) -> tuple[str, ...]:
     for field in _SWITCHES:
         if not isinstance(given.get(field, False), bool):
             raise Refusal(f"`model`: its {field} is {wording.short(given[field])}: give true or false")
-    # Logits are a large part of the memory, and another class has another head.
-    classes = given.get("architectures") or list(family.heads)
-    heads = family.heads if family.classes else (*family.heads, *_CLASSES)
-    if not isinstance(classes, list) or not all(str(each).endswith(heads) for each in classes):
-        raise Refusal(
-            f"`model`: architectures is {wording.short(classes)}, and the heads of {' or '.join(heads)} are known: "
-            "remove the field to estimate that, or give a Python entry point, which is traced"
-        )
     unknown = [
         field
         for field in given
@@ -297,7 +301,7 @@ _QWEN = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "smollm3")
 def _windows(name: str, given: Json, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer."""
     reads = FAMILIES[name].reads
-    window = given.get("sliding_window") if "sliding_window" in reads else given.get("attention_chunk_size")
+    window = next((given[field] for field in WINDOWS if field in reads and field in given), None)
     if name in _QWEN and not given.get("use_sliding_window"):
         window = None
     kinds = given.get("layer_types")
@@ -323,6 +327,10 @@ def _windows(name: str, given: Json, layers: int) -> tuple[int | None, ...]:
     if name in ("gemma2", "gpt_oss"):
         # Every other layer, from the first.
         return tuple(None if number % 2 else parts.whole(window, "sliding_window") for number in range(layers))
+    if name == "modernbert":
+        every = parts.whole(given.get("global_attn_every_n_layers", 3), "global_attn_every_n_layers")
+        size = parts.whole(window, "local_attention")
+        return tuple(size if number % every else None for number in range(layers))
     if name == "olmo3":
         return tuple(None if number % 4 == 3 else parts.whole(window, "sliding_window") for number in range(layers))
     size = parts.whole(window, "sliding_window")
@@ -357,15 +365,16 @@ def parameters(model: Model) -> dict[str, int]:
         expert += 2 * model.inner + model.width
     if model.family == "qwen2_moe" or (model.family == "qwen3_next" and model.shared_inner):
         router += model.width
-    norms = family.norms * model.width * (2 if family.norm_biases else 1)
+    norm = model.width * (2 if family.norm_biases else 1)
+    norms = model.norms * norm
     norms += 2 * model.head_dim * (family.head_norms and not model.attention)
     norms += (queries + keys) * family.wide_norms
-    last = model.width * (2 if family.norm_biases else 1) * family.last_norm
+    last = norm * (family.last_norm - (not family.first_norm))
     embeddings = (model.vocabulary + model.positions + model.types) * model.width
-    embeddings += (family.more_positions * bool(model.positions) + 2 * family.embedding_norm) * model.width
-    head = 0
-    if family.like == "bert":
-        head = model.width * model.width + 3 * model.width + model.vocabulary
+    embeddings += family.more_positions * bool(model.positions) * model.width + norm * family.embedding_norm
+    head = model.head_more + model.width * model.labels
+    if family.like == "bert" and model.logits:
+        head += model.width * model.width + model.width * family.biases + norm + model.vocabulary
         head += 0 if model.tied else model.vocabulary * model.width
     elif family.classes:
         patches = (model.image // model.patch) ** 2
@@ -373,10 +382,7 @@ def parameters(model: Model) -> dict[str, int]:
             model.channels * model.patch**2 + 1 + family.first_tokens + patches + family.first_tokens
         )
     elif not model.tied:
-        head = model.vocabulary * (model.width + family.head_bias)
-    if model.labels:
-        head = model.width * model.labels + model.labels * (family.biases or family.like == "bert")
-        head += (model.width + 1) * model.width * (family.like == "bert")
+        head += model.logits * (model.width + family.head_bias)
     attentions = model.linear_layers * model.linear_attention + (model.layers - model.linear_layers) * attention
     sparse = model.layers - model.dense_layers
     dense = (

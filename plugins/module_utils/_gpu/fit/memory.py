@@ -149,7 +149,7 @@ def layer_bytes(request: Request, model: families.Model) -> float:
         experts = factor * model.active_inner + (model.active * model.width if model.experts > 1 else 0)
         # Experts are not in autocast: they work in the type of their weights.
         inner = 4 if request.dtype == "amp" and model.experts > 1 else element
-        return 4 * family.norms * model.width + attention + experts * inner + adapters
+        return 4 * model.norms * model.width + attention + experts * inner + adapters
     if model.experts > 1:
         # Experts are not in autocast: they work in the type of their weights.
         inner = 4 if request.dtype == "amp" else element
@@ -204,7 +204,7 @@ def _training(request: Request) -> list[dict[str, float]]:
     head = _head(request, model, tokens)
     if request.adapters and request.dtype == "amp":
         # A frozen head is converted to 16 bits for each product.
-        head += 2.0 * model.vocabulary * model.width
+        head += 2.0 * model.logits * model.width
     mask = request.batch * request.sequence**2 if windowed(request, model) else 0
     gathered = _gathered(request, model, element)
     if four_bits:
@@ -212,9 +212,7 @@ def _training(request: Request) -> list[dict[str, float]]:
         gathered += 2.0 * model.width * model.inner
     # The embedding's gradient is added to that of the head, out of place, when both are one weight.
     tied = (
-        2.0 * model.vocabulary * model.width * trained
-        if model.tied and model.vocabulary and not request.adapters
-        else 0.0
+        2.0 * model.vocabulary * model.width * trained if model.tied and model.logits and not request.adapters else 0.0
     )
     again = 1.5 * layer if request.checkpointing else layer
     first_layer = gradients / model.layers
@@ -263,14 +261,18 @@ def _gathered(request: Request, model: families.Model, element: int) -> float:
 def _head(request: Request, model: families.Model, tokens: int) -> float:
     """Return the logits of all tokens at the start of the backward pass: probabilities, and two gradients, in fp32."""
     if model.labels:
-        return 12.0 * request.batch * model.labels
+        return 12.0 * _labelled(request, model, tokens)
     if request.chunked_loss:
         # A part of the logits, and the gradient of the head's weight, which grows with each.
         return (
             12.0 * min(tokens, CHUNK) * model.vocabulary
             + (0 if request.adapters else request.weight) * model.width * model.vocabulary
         )
-    return (COMPILED_LOGIT if request.compile else 12.0) * tokens * model.vocabulary
+    return (COMPILED_LOGIT if request.compile else 12.0) * tokens * model.logits
+
+
+def _labelled(request: Request, model: families.Model, tokens: int) -> int:
+    return (tokens if model.each_token else request.batch) * model.labels
 
 
 def _shares(request: Request) -> dict[str, float]:
@@ -302,8 +304,8 @@ def _inference(request: Request) -> dict[str, float]:
         # A mask, and keys and values repeated for each head.
         layer = max(layer, tokens * (4 * model.heads * model.head_dim + 2 * model.width) * element)
         layer += request.batch * request.sequence**2
-    outputs = (request.batch if request.new_tokens else tokens) * max(model.vocabulary, 1)
-    logits = float(request.batch * model.labels if model.labels else outputs) * element
+    outputs = (request.batch if request.new_tokens else tokens) * max(model.logits, 1)
+    logits = float(_labelled(request, model, tokens) if model.labels else outputs) * element
     # Autocast keeps a copy of each weight in 16 bits for its whole block, without a backward pass as well.
     copies = 2.0 * count["linear"] * share["weights"] if request.dtype == "amp" and model.experts == 1 else 0.0
     gathered = _gathered(request, model, 4 if request.dtype == "amp" else element)

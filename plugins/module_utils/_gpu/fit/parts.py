@@ -29,6 +29,7 @@ class More(t.TypedDict, total=False):
     kept: int
     linear_layers: int
     linear_attention: int
+    more_norms: int
     windows: tuple[None, ...]
 
 

@@ -16,6 +16,10 @@ NF4_TWICE = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 NF4 = (4 + 32 / 64) / 8
 # Four bits and a scale of eight bits for each 32 weights (OCP, microscaling formats).
 MXFP4 = (4 + 8 / 32) / 8
+# Methods that describe the weights of groups of layers, each by its bits and scales.
+_DESCRIBED = ("compressed-tensors", "modelopt")
+# Without groups, by the algorithm: NVFP4 has a scale of eight bits for each 16 weights.
+_ALGORITHMS = {"FP8": 1.0, "NVFP4": (4 + 8 / 16) / 8}
 _GROUPED = ("gptq", "awq", "auto-round", "hqq")
 
 
@@ -35,6 +39,8 @@ def weight_bytes(config: t.Any) -> float:
         return 1.0 if config.get("load_in_8bit") else 0.0
     if method in ("fp8", "fbgemm_fp8"):
         return 1.0
+    if method in _DESCRIBED:
+        return _described(config)
     if method == "mxfp4":
         return MXFP4
     bits, group = config.get("bits", config.get("w_bit", config.get("nbits"))), config.get("group_size", 128)
@@ -43,5 +49,38 @@ def weight_bytes(config: t.Any) -> float:
         return (bits + (16 + bits) / (group if isinstance(group, int) and group > 0 else 4096)) / 8
     raise Refusal(
         f"`model`: its quantization_config has the method {wording.name(method) or 'of no name'}: known are bitsandbytes, fp8, mxfp4, "
-        f"{', '.join(_GROUPED)}; remove the field to estimate the model in 16 bits"
+        f"{', '.join((*_DESCRIBED, *_GROUPED))}; remove the field to estimate the model in 16 bits"
     )
+
+
+def _described(config: t.Mapping[str, t.Any]) -> float:
+    """Return the bytes of a weight where each group of layers describes its own.
+
+    :raises Refusal: they differ, or have no description that is known.
+    """
+    groups = config.get("config_groups")
+    if not groups:
+        found = {_ALGORITHMS.get(str(config.get("quant_algo")))}
+    else:
+        rows = groups.values() if isinstance(groups, dict) else [None]
+        found = {_by_bits(row.get("weights")) if isinstance(row, dict) else None for row in rows}
+    size = found.pop() if len(found) == 1 else None
+    if size is None:
+        raise Refusal(
+            "`model`: its quantization_config has weights of several sizes, or of one that is not known: "
+            "remove the field to estimate the model in 16 bits"
+        )
+    return size
+
+
+def _by_bits(weights: t.Any) -> float | None:
+    if weights is None:
+        return 0.0
+    bits, group = (weights.get("num_bits"), weights.get("group_size")) if isinstance(weights, dict) else (None, None)
+    if bits not in (4, 8):
+        return None
+    if not isinstance(group, int) or group <= 0:
+        return bits / 8
+    # Scales of floats have eight bits, those of integers 16, and a zero beside where both ends of their range differ.
+    scale = 8 if weights.get("type") == "float" else 16 + (0 if weights.get("symmetric", True) else bits)
+    return (bits + scale / group) / 8

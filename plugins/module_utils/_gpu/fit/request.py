@@ -201,7 +201,7 @@ def _check(request: Request) -> Request:
         raise Refusal(
             f"`sequence` and new tokens are {request.sequence + request.new_tokens}: the model has {model.positions} positions"
         )
-    if request.new_tokens and (request.trains or model is None or not model.traits.generates):
+    if request.new_tokens and (request.trains or model is None or not (model.traits.generates and model.logits)):
         raise Refusal("`new_tokens` is only for inference with a model that generates: remove it")
     if request.adapters and model is None:
         raise Refusal(
@@ -223,7 +223,7 @@ def _check(request: Request) -> Request:
         raise Refusal("`checkpointing` is only for training a model with layers of attention: remove it")
     if request.channels_last and (model or request.recurrent):
         raise Refusal("`channels_last` is only for convolutional networks: remove it")
-    if request.chunked_loss and (not request.trains or model is None or not model.vocabulary or model.labels):
+    if request.chunked_loss and (not request.trains or model is None or not model.logits):
         raise Refusal("`chunked_loss` is only for training a language model: remove it")
     for field, value in (
         ("optimizer_in_backward", request.optimizer_in_backward),

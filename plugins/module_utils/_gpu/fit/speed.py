@@ -143,7 +143,7 @@ def _waiting(request: Request, model: families.Model) -> float:
         return trainable * (2 * element / (HOST_COPY * 1e9) + HOST_ADAM_S / 1e9)
     if request.offload == "activations":
         layer = model.width * request.weight if request.checkpointing else memory.layer_bytes(request, model)
-        logits = 4.0 * (0 if model.labels or request.chunked_loss else model.vocabulary)
+        logits = 4.0 * (0 if request.chunked_loss else model.logits)
         return 2 * request.tokens * (model.layers * layer + logits) / (HOST_COPY * 1e9)
     return 0.0
 
@@ -181,7 +181,7 @@ def _layers(
 
 def _head(request: Request, model: families.Model, passes: int) -> Load:
     """Return the products with the vocabulary, and in training the loss."""
-    outputs = 0 if model.labels else model.vocabulary
+    outputs = model.logits
     operations = 2.0 * passes * model.width * outputs * request.tokens / MATRIX
     moved = (LOGIT_BYTES if request.trains else request.element) * request.tokens * outputs
     moved *= COMPILED if request.compile else 1.0

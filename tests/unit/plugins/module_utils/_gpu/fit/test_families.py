@@ -249,11 +249,11 @@ def test_another_activation_or_output_widens(config: dict[str, Any], field: str)
         ({**GEMMA, "use_bidirectional_attention": True}, "another shape of gemma3_text"),
         ({**GEMMA, "final_logit_softcapping": 30.0}, "another shape of gemma3_text"),
         (
-            {**LLAMA, "architectures": ["LlamaForQuestionAnswering"]},
+            {**LLAMA, "architectures": ["LlamaForMultipleChoice"]},
             "the heads of ForCausalLM or .* are known: remove the field",
         ),
         ({**LLAMA, "architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM'"),
-        ({**BERT, "architectures": ["BertModel"]}, "the heads of ForMaskedLM or ForPreTraining or .* are known"),
+        ({**BERT, "architectures": ["BertLMHeadModel"]}, "the heads of ForMaskedLM or ForPreTraining or .* are known"),
         ({**LLAMA, "tie_word_embeddings": "false"}, "tie_word_embeddings is 'false': give true or false"),
         ({**QWEN, "use_sliding_window": "false"}, "use_sliding_window is 'false': give true or false"),
         ({**LLAMA, "intermediate_size": None}, "has no intermediate_size"),
@@ -331,6 +331,86 @@ def test_a_quantized_model_has_smaller_weights() -> None:
     assert sizes[0] - sizes[1] == pytest.approx(973_078_528 * (2 - 4.15625 / 8), rel=0.001)
     with pytest.raises(Refusal, match="weights are quantized: give lora or qlora"):
         job(config={**LLAMA, "quantization_config": small})
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "more"),
+    [
+        (BERT, "BertModel", 768 * 769),
+        (BERT, "BertForSequenceClassification", 768 * 769 + 2 * 769),
+        (BERT, "BertForTokenClassification", 2 * 769),
+        (BERT, "BertForQuestionAnswering", 2 * 769),
+        (BERT, "BertForMultipleChoice", 768 * 769 + 769),
+        (BERT, "BertForPreTraining", 768 * 769 + 2 * 769 + 768 * 768 + 3 * 768 + 30522),
+        (LLAMA, "LlamaModel", 0),
+        (LLAMA, "LlamaForSequenceClassification", 2 * 2048),
+        (LLAMA, "LlamaForTokenClassification", 2 * 2049),
+        (LLAMA, "LlamaForQuestionAnswering", 2 * 2049),
+    ],
+)
+def test_each_head_has_its_own_parameters(config: dict[str, Any], name: str, more: int) -> None:
+    found = families.parameters(families.read({**config, "architectures": [name]}))
+    assert found["head"] == more
+
+
+def test_a_label_for_each_token_needs_memory_for_each() -> None:
+    few, many, none = (
+        memory.estimate(job(config={**BERT, "num_labels": 9, "architectures": [f"Bert{kind}"]}, batch=64, task="infer"))
+        for kind in ("ForSequenceClassification", "ForTokenClassification", "Model")
+    )
+    assert few.parts["workspace"] < many.parts["workspace"]
+    assert none.parts["workspace"] < many.parts["workspace"]
+
+
+def test_a_model_without_a_head_generates_nothing() -> None:
+    with pytest.raises(Refusal, match="`new_tokens` is only for inference with a model that generates"):
+        job(config={**LLAMA, "architectures": ["LlamaModel"]}, task="infer", new_tokens=5)
+
+
+MODERN = {
+    "model_type": "modernbert",
+    "hidden_size": 768,
+    "intermediate_size": 1152,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 12,
+    "vocab_size": 50368,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        ("ModernBertModel", 149_014_272),
+        ("ModernBertForMaskedLM", 149_655_232),
+        ("ModernBertForTokenClassification", 149_014_272 + 768 * 769 + 2 * 769),
+    ],
+)
+def test_modernbert_has_no_biases_and_one_norm_less(name: str, total: int) -> None:
+    assert families.parameters(families.read({**MODERN, "architectures": [name]}))["total"] == total
+
+
+def test_every_third_layer_of_modernbert_attends_to_everything() -> None:
+    assert families.read(MODERN).windows[:4] == (None, 128, 128, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "norms"), [({}, 1), ({"new_decoder_architecture": True}, 2), ({"num_ln_in_parallel_attn": 2}, 2)]
+)
+def test_later_falcons_have_a_norm_more(fields: dict[str, Any], norms: int) -> None:
+    falcon = {
+        "model_type": "falcon",
+        "hidden_size": 512,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "vocab_size": 100,
+    }
+    assert families.read({**falcon, **fields}).norms == norms
+
+
+def test_other_names_of_fields_are_those_of_its_class() -> None:
+    own = {**GPT2, "n_embd": 1024, "n_layer": 24, "n_head": 16}
+    other = {**GPT2, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+    assert families.read(other) == families.read(own)
 
 
 def test_a_classifier_has_no_logits_of_a_vocabulary() -> None:
