@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit import CDI, LEGACY
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.verify import shortened
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.nvidia_smi import DONE
 
 Params = t.Mapping[str, t.Any]
 Outcome = tuple[int, str, str]
@@ -80,7 +81,7 @@ class Containers:
             "nvidia_container_toolkit.one",
             "pass" if self.wanted in uuids and alone else "fail",
             f"of the requested {self.wanted}, a container has {', '.join(uuids + nodes)}"
-            if status == 0
+            if status in DONE
             else self._error(error or text),
             f"try it: docker run --rm {' '.join(self.request)} debian nvidia-smi -L",
         )
@@ -93,7 +94,7 @@ class Containers:
             "nvidia_container_toolkit.all",
             "pass" if self.on_host and uuids == self.on_host else "fail",
             f"the host has {', '.join(self.on_host)}, a container that requests all has {', '.join(uuids)}"
-            if status == 0
+            if status in DONE
             else self._error(error or text),
             "run the role again after a change of the driver, the cards or MIG",
         )

@@ -22,6 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     touched,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import of_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.nvidia_smi import DAMAGED_INFOROM
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import branch_of, is_driver_package
 
 
@@ -151,7 +152,15 @@ def nvidia_smi(outcome: tuple[int, str, str] | None, reboot: t.Sequence[str]) ->
     status, output, errors = outcome or (0, "no NVIDIA GPU here", "")
     return finding(
         "nvidia_driver.nvidia_smi",
-        "skip" if outcome is None else "pass" if status == 0 else "warn" if reboot else "fail",
+        "skip"
+        if outcome is None
+        else "pass"
+        if status == 0
+        else "warn"
+        if reboot or status == DAMAGED_INFOROM
+        else "fail",
         output or errors or f"nvidia-smi ended with {status} and no output",
-        "reboot if that is due; then look at `journalctl --dmesg` for messages of the module",
+        "apply the role gpu_health, which names the card"
+        if status == DAMAGED_INFOROM
+        else "reboot if that is due; then look at `journalctl --dmesg` for messages of the module",
     )

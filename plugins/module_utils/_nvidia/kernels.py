@@ -93,7 +93,7 @@ def _module_path(tree: Tree, release: str) -> str:
 
 
 def read_dkms(tree: Tree) -> list[Facts]:
-    """Return the NVIDIA modules of DKMS, by kernel: installed, built, failed (with the first error of its log) or added."""
+    """Return the NVIDIA modules of DKMS, by kernel: installed, built, failed (with the first error of its log), added or broken."""
     top = "/var/lib/dkms"
     builds = []
     for name in tree.names(top):
@@ -115,16 +115,23 @@ def read_dkms(tree: Tree) -> list[Facts]:
             states = [(kernel, state, "", "") for kernel, state in states_by_kernel.items()]
             if tried and tried.group(1) not in states_by_kernel:
                 states.append((tried.group(1), "failed", log, _first_error(text)))
-            for kernel, state, kept, error in states or [("", "added", "", "")]:
+            # Without sources dkms(8) calls it broken: of a driver that was removed by hand.
+            rest = "added" if tree.exists(f"{where}/source/dkms.conf") else "broken"
+            for kernel, state, kept, error in states or [("", rest, "", "")]:
                 builds.append(
                     {"name": name, "version": version, "kernel": kernel, "state": state, "log": kept, "error": error}
                 )
     return builds
 
 
+# "/bin/sh: 1: gcc-12: not found", and the same by bash and by make.
+_NO_PROGRAM = r"^(?:/bin/sh: (?:line )?\d+: \S+: (?:command )?not found|make\S*: \S+: No such file or directory)$"
+
+
 def _first_error(log: str) -> str:
-    """Return the first error of the compiler, of modpost or of a script. make's own counts only without one."""
-    found = (re.search(rf"^.*{pattern}.*$", log, re.MULTILINE) for pattern in (r"\b(?:error|ERROR): ", r"\*\*\* "))
+    """Return the first error of a compiler, of modpost, of a script, or for the want of a program. make's own counts only without one."""
+    patterns = (r"\b(?:error|ERROR): .*", r"\*\*\* .*")
+    found = (re.search(rf"^.*{pattern}$|{_NO_PROGRAM}", log, re.MULTILINE) for pattern in patterns)
     return next((line.group(0).strip() for line in found if line), "")
 
 

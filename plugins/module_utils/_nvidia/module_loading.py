@@ -20,7 +20,16 @@ _NOTHING = re.compile(r"(/usr)?(/bin/)?(true|false|:)|/dev/null")
 
 def read_obstacles(tree: Tree) -> list[modprobe.Setting]:
     """Return the settings that keep a module from loading. A `blacklist` alone does not: modprobe loads the module by its name."""
-    found = [setting for setting in modprobe.settings(tree) if _prevents(setting.setting.split())]
+    found: list[modprobe.Setting] = []
+    ruled: set[str] = set()
+    for setting in modprobe.settings(tree):
+        fields = setting.setting.split()
+        # Of several rules for a module, modprobe takes the first.
+        again = fields[:1] == ["install"] and fields[1] in ruled if len(fields) > 1 else False
+        if not again and _prevents(fields):
+            found.append(setting)
+        if fields[:1] == ["install"]:
+            ruled.update(fields[1:2])
     for setting in modprobe.parameters(tree):
         name, _sign, value = setting.setting.partition("=")
         # The kernel's own list. The one of modprobe is as a file's.

@@ -384,6 +384,12 @@ def listing(text: str) -> list[Any]:
     return [list(uuids), divided]
 
 
+def smoke_listed(status: int, stdout: str) -> list[str]:
+    """Return the UUIDs of a host whose nvidia-smi ends so."""
+    with mock.patch.object(smoke_facts, "execute", return_value=Outcome(status, stdout, "")):
+        return list(smoke_facts.read_host().listed)
+
+
 def smoke_gpus(cards: list[Any], listed: str) -> str:
     """Compare what the bus has with what nvidia-smi and a program of the host list: the status of the finding."""
     uuids, divided = smoke_facts.read_listing(listed)

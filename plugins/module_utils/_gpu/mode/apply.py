@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mode.pl
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Card, Nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import ErrorRow, NvmlError, Refusal
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.reader import Reader, first, flag
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import nvidia_smi
 
 # nvml.h: NVML_DEVICE_ARCH_VOLTA; clocks are locked from Volta on.
 _VOLTA = 5
@@ -128,7 +129,7 @@ class Host:
             code, out, err = self.run(["nvidia-smi", "compute-policy", "-l"])
             if code == NOT_THERE:
                 raise Refusal(f"`time_slice`: only nvidia-smi sets time slices, and it cannot be run ({err.strip()})")
-            self._policies = parse_policies(out) if code == 0 else {}
+            self._policies = parse_policies(out) if code in nvidia_smi.DONE else {}
         return self._policies
 
     # Writing
@@ -163,7 +164,7 @@ class Host:
             self._policies = None
             number = modes.TIME_SLICES[value]
             code, out, err = self.run(["nvidia-smi", "compute-policy", "-i", card.uuid, f"--set-timeslice={number}"])
-            if code:
+            if code not in nvidia_smi.DONE:
                 raise PolicyError(f"nvidia-smi: {(err or out).strip()}")
         else:
             function, to_number = _WRITES[setting]

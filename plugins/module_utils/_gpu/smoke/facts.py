@@ -12,6 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import processes
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.process import ANSWER_S, execute
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import nvidia_smi
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import pci
 
 ROOT = "/"
@@ -37,6 +38,7 @@ class Host:
 _LISTING = {
     "gpu": r"GPU .*\(UUID: (?P<uuid>[^)\s]+)\).*",
     "part": r"\s+MIG .*\(UUID: (?P<uuid>MIG-[^)]+)\).*",
+    "damaged": r"WARNING: infoROM is corrupted at gpu .*",
     "nothing": r"No devices (were )?found\.?",
 }
 
@@ -63,7 +65,7 @@ def read_host() -> Host:
         outcome = execute(["nvidia-smi", "-L"], ANSWER_S)
     except OSError as error:
         return Host(devices, words=f"nvidia-smi: {error.strerror}")
-    if outcome.status != 0:
+    if outcome.status not in nvidia_smi.DONE:
         return Host(devices, words=" ".join(f"{outcome.stdout} {outcome.stderr}".split()))
     listed, divided = read_listing(outcome.stdout)
     missing = missing_of(Tree(ROOT), outcome.stdout)

@@ -94,7 +94,7 @@ _OF_CONTAINERS = (
     "check `nvidia-ctk cdi list` and run `systemctl restart nvidia-cdi-refresh`; the role nvidia_container_toolkit makes"
     " these devices. Docker has CDI from 25 on, and up to 27 as a feature to switch on; without it, smoke_test_gpu_options: [--gpus, all]"
 )
-# By place and the result of cuInit in the CUDA driver; "" is for every other result.
+# By place and the result of cuInit in the CUDA driver, where cuda_words has none for it; "" is for every other result.
 _DRIVER: dict[str, dict[str, str]] = {
     ENVIRONMENT: {
         SUCCESS: "remove CUDA_VISIBLE_DEVICES from /etc/environment",
@@ -102,11 +102,6 @@ _DRIVER: dict[str, dict[str, str]] = {
         "": "apply the role nvidia_driver, and check `nvidia-smi`",
     },
     IMAGE: {"": _OF_CONTAINERS},
-}
-_DRIVER_EVERYWHERE = {
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "reboot: the loaded driver and its libraries are of two versions",
-    "CUDA_ERROR_SYSTEM_NOT_READY": "check `systemctl status nvidia-fabricmanager`: it has to run, in the driver's version",
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": "remove CUDA's compatibility libraries: this GPU takes none",
 }
 # By a part of PyTorch's error when the training fails.
 _TRAINING = {
@@ -190,8 +185,8 @@ def remedy(place: Place, report: Report) -> str:
 
 def driver_remedy(place: Place, report: Report) -> str:
     """Return the remedy where CUDA's driver library is missing, or finds no GPU."""
-    remedies = {**_DRIVER[place.kind], **_DRIVER_EVERYWHERE}
-    return remedies.get(report["driver"], remedies[""])
+    remedies = _DRIVER[place.kind]
+    return cuda_words.step_for(report["driver"]) or remedies.get(report["driver"], remedies[""])
 
 
 def compare(

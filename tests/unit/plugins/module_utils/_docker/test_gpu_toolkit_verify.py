@@ -96,6 +96,11 @@ def test_requests_are_those_of_the_mode_and_the_image_is_removed(mode: str, how:
     assert {row["status"] for row in rows} == {"pass"}
 
 
+def test_a_card_with_a_damaged_inforom_is_named_by_its_uuid() -> None:
+    row = found(one=(14, f"{DEVICES}nvidia0\n{line(0, SECOND)}", ""))["one"]
+    assert (row["status"], row["evidence"]) == ("fail", f"of the requested {FIRST}, a container has {SECOND}, nvidia0")
+
+
 def test_part_of_a_gpu_is_listed_with_its_gpu() -> None:
     text = f"{DEVICES}nvidia0\n{line(0, FIRST)}  MIG 1g.10gb Device 0: (UUID: {PART})\n"
     assert found({"devices": ["0:0", PART, "all"]}, one=(0, text, ""))["one"]["status"] == "pass"

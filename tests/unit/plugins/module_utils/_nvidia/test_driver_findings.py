@@ -123,6 +123,7 @@ def test_unlocked_driver_passes_without_the_lock(see: See) -> None:
             "runuser: failed to execute nvidia-smi: No such file or directory",
         ),
         ((9, "", ""), [], "fail", "nvidia-smi ended with 9 and no output"),
+        ((14, "GPU 0: Quadro P4000 (UUID: GPU-1)", ""), [], "warn", "GPU 0: Quadro P4000 (UUID: GPU-1)"),
     ],
 )
 def test_what_nvidia_smi_prints_for_an_unprivileged_user(

@@ -49,6 +49,15 @@ def test_without_nvidia_smi_time_slices_are_refused(tmp_path: Path) -> None:
             host.read(nvml.cards()[0], time_slice=True)
 
 
+def test_a_card_with_damaged_settings_of_its_own_has_time_slices(tmp_path: Path) -> None:
+    damaged = f"{LISTED}WARNING: infoROM is corrupted at gpu 0000:B3:00.0\n"
+    with fake_nvml.fake(["H100"]), Nvml() as nvml:
+        state = Host(nvml, Tree(str(tmp_path)), lambda _command: (14, damaged, "")).read(
+            nvml.cards()[0], time_slice=True
+        )
+    assert state.time_slice == "default"
+
+
 def test_old_nvidia_smi_means_no_time_slices(tmp_path: Path) -> None:
     with fake_nvml.fake(["H100"]), Nvml() as nvml:
         state = Host(nvml, Tree(str(tmp_path)), too_old).read(nvml.cards()[0], time_slice=True)
