@@ -192,7 +192,13 @@ def _read(text: str) -> tuple[dict[str, Any], str]:
     ]
     if wrong:
         return {}, f"has {', '.join(sorted(wrong))}, which the role does not support"
-    channels = [channel for channel in data.get("channels") or [] if channel != "nodefaults"]
+    channels = data.get("channels") or []
+    if not isinstance(channels, list):
+        return {}, f"has channels that are no list: write `channels: [{channels}]`"
+    beside = [str(channel) for channel in channels if str(channel).startswith((".", "~"))]
+    if beside:
+        return {}, f"has the channel {beside[0]}, a path beside it, which hosts do not have"
+    channels = [channel for channel in channels if channel != "nodefaults"]
     return {"packages": packages, "pip": pip, "channels": channels}, ""
 
 
