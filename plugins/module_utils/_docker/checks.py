@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     CONFLICTS,
     DAEMON_JSON,
+    REPLACED,
     Host,
     Plan,
     StoppedDaemon,
@@ -144,6 +145,13 @@ def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]
                 f"is {plan.edition}, and {conflict} is installed, which apt would remove with its running containers",
                 f"set docker_edition to the installed one, or stop the containers and `apt-get remove {conflict}` (data stays)",
             )
+    replaced = REPLACED[plan.edition]
+    if host.others and replaced in host.packages:
+        yield problem(
+            "docker_edition",
+            f"is {plan.edition}, for which apt would remove {replaced}, and that runs {host.others} containers that are not docker's",
+            f"end them first (of Kubernetes: `kubectl drain`), or set docker_edition to the one that keeps {replaced}",
+        )
     foreign = [
         name for name in pinned(host, params, plan.edition) if host.packages[name].hold and name not in held(host)
     ]

@@ -55,6 +55,7 @@ HALF = 1
 # A container with NVIDIA's runtime and one of these has no GPU.
 NO_DEVICES = ("", "void", "none")
 NOBODY = "65534"
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
 def place_of(path: str, mounts: t.Iterable[Mount], **found: t.Any) -> docker.Place:
@@ -97,7 +98,7 @@ def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[t
 def _has_gpu(container: t.Mapping[str, t.Any]) -> bool:
     settings = container.get("HostConfig") or {}
     devices = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
-    if settings.get("DeviceRequests") or any("/nvidia" in path for path in devices):
+    if any(map(_is_nvidia, settings.get("DeviceRequests") or [])) or any("/nvidia" in path for path in devices):
         return True
     if "nvidia" not in str(settings.get("Runtime")):
         return False
@@ -106,6 +107,12 @@ def _has_gpu(container: t.Mapping[str, t.Any]) -> bool:
     # With NVIDIA's runtime as docker's default one, only a container with this variable gets a GPU.
     variables = dict(str(entry).partition("=")[::2] for entry in container["Config"].get("Env") or [])
     return variables.get("NVIDIA_VISIBLE_DEVICES", "") not in NO_DEVICES
+
+
+def _is_nvidia(request: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a request for devices may be for NVIDIA's; one by CDI names the maker (amd.com/gpu=0)."""
+    names = request.get("DeviceIDs") or []
+    return request.get("Driver") != "cdi" or not names or any("nvidia.com/" in str(name) for name in names)
 
 
 def read_bridges() -> tuple[str, ...]:
@@ -174,15 +181,24 @@ def _folders_of(tree: Tree, root: str) -> list[str]:
     return [root, *(f"{root}/{name}" for name in tree.names(root) if docker.REMAPPED.fullmatch(name))]
 
 
-def count_shims() -> int:
-    """Count the running containers of root's docker by their shims, which are processes of containerd."""
+def is_shim(arguments: t.Sequence[str], others: bool = False) -> bool:
+    """Return whether a process is the shim of a container of docker, or of others in the containerd that docker uses as well."""
+    if "containerd-shim" not in arguments[0]:
+        return False
+    return "moby" in arguments if not others else "moby" not in arguments and CONTAINERD_SOCKET in arguments
+
+
+def count_shims(others: bool = False) -> int:
+    """Count the running containers of root's docker by their shims, which are processes of containerd.
+
+    :param others: count those of the same containerd that are not docker's, as pods of Kubernetes.
+    """
     found = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         # A process may have ended in between.
         with contextlib.suppress(OSError):
             arguments = Tree("/").text(f"/proc/{pid}/cmdline").split("\0")
-            shim = "containerd-shim" in arguments[0] and "moby" in arguments
-            found += shim and os.stat(f"/proc/{pid}").st_uid == 0
+            found += is_shim(arguments, others) and os.stat(f"/proc/{pid}").st_uid == 0
     return found
 
 
@@ -369,6 +385,7 @@ def read_host(
         daemon=daemon,
         stopped=None if daemon else read_stopped_daemon(tree, packages, config, arguments),
         arguments=arguments,
+        others=count_shims(others=True),
         snap=has_snap(tree, units.get(SNAP_UNIT, {})),
         sources=read_sources(tree, params["repository"].get("url") or ""),
         firewalled=firewall_rules in Store("firewall", tree.at(STORE)).load(),

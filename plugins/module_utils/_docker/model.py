@@ -63,6 +63,8 @@ CONFLICTS = {
     ARCHIVE: (DOCKER_CE, "podman-docker", "moby-engine"),
     DOCKER_CE: (ARCHIVE, "podman-docker", "moby-engine"),
 }
+# containerd of the other edition, which apt replaces.
+REPLACED = {ARCHIVE: "containerd.io", DOCKER_CE: "containerd"}
 # Epoch of the versions in Docker's repository.
 EPOCHS = {ARCHIVE: "", DOCKER_CE: "5:"}
 # `dockerd --validate`.
@@ -142,6 +144,7 @@ class Host:
     ``containerd_stored``: layers that containerd stores. A docker that keeps its images in its own data root has none there.
     ``arguments``: those that dockerd gets on its command line; None where there is no unit yet.
     ``snap``: the docker of snap is installed, and starts at boot.
+    ``others``: running containers of containerd that are not docker's.
     ``firewalled``: the rules of the role firewall are in place.
     """
 
@@ -170,6 +173,7 @@ class Host:
     sources: t.Sequence[str] = ()
     arguments: t.Sequence[str] | None = None
     snap: bool = False
+    others: int = 0
     firewalled: bool = False
 
 

@@ -65,10 +65,16 @@ def refusals(
     return [row["variable"] for row in plan_present(found, {**PARAMS, **(params or {})}).requirements]
 
 
-def conflicts(packages: Sequence[str]) -> list[str]:
-    """Return the variables that are refused on a host with these packages, as name=version."""
-    found = Host(packages={name: Package(version) for name, version in (text.split("=") for text in packages)})
+def conflicts(packages: Sequence[str], others: int = 0) -> list[str]:
+    """Return the variables that are refused on a host with these packages, as name=version, and running containers of others."""
+    installed = {name: Package(version) for name, version in (text.split("=") for text in packages)}
+    found = Host(packages=installed, others=others)
     return [row["variable"] for row in plan_present(found, PARAMS).requirements]
+
+
+def unreadable(text: str) -> list[str]:
+    """Return the variables that are refused on a host with this daemon.json."""
+    return [row["variable"] for row in plan_present(host("5:28.5.2-1", config=text), PARAMS).requirements]
 
 
 def options(

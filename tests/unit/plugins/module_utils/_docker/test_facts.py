@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.facts import (
     describe_containers,
+    is_shim,
     parse_routes,
     place_of,
     read_place,
@@ -25,6 +26,20 @@ def test_containers_that_use_a_gpu() -> None:
         {"Name": "/web", "HostConfig": {"Runtime": "runc", "Devices": [{"PathOnHost": "/dev/fuse"}]}},
     ]
     assert describe_containers(inspected) == (("cdi", "nodes", "runtime", "web"), ("cdi", "nodes", "runtime"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "docker", "others"),
+    [
+        ("-namespace moby -id 1 -address /run/containerd/containerd.sock", True, False),
+        ("-namespace k8s.io -id 1 -address /run/containerd/containerd.sock", False, True),
+        ("-namespace k8s.io -id 1 -address /run/k3s/containerd/containerd.sock", False, False),
+    ],
+)
+def test_containers_of_docker_and_of_others_in_its_containerd(arguments: str, docker: bool, others: bool) -> None:
+    process = ["/usr/bin/containerd-shim-runc-v2", *arguments.split(), ""]
+    assert (is_shim(process), is_shim(process, others=True)) == (docker, others)
+    assert not is_shim(["/usr/bin/kubelet", *arguments.split(), ""], others=True)
 
 
 MOUNTS = """\
