@@ -313,7 +313,7 @@ def refusal_problems(message: str, params: Params) -> t.Iterator[Problem]:
         else f"is refused by dockerd: {without_secrets(message)}"
     )
     yield problem(
-        "docker_daemon_options" if given or not (names or mistyped) else DAEMON_JSON,
+        "docker_daemon_options" if given or (params["daemon_options"] and not (names or mistyped)) else DAEMON_JSON,
         text,
         "see the reference of dockerd for the options of this version",
     )
