@@ -1,6 +1,7 @@
 """Write the files that are made from others: `python -m harness pages`. A test holds them to it.
 
 * `roles/<role>/defaults/main.yml`: values and comments, from the argument spec of the role;
+* `roles/<role>/meta/main.yml` and `tasks/verify.yml`, from the row of the role;
 * what names every role: site.yml and tables of pages, between their markers, from the rows of roles (harness/rows.py);
 * `docs/variables.md`: every public variable, from the argument specs of the roles;
 * `docs/world.md`: between its markers, how many cases of tests/world were right at the first try;
@@ -171,6 +172,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/progress.svg": pictures.progress_picture,
     **{name: of_rows(name, make) for name, make in rows.PLACES.items()},
     **{f"roles/{row.role}/meta/main.yml": functools.partial(rows.meta, row.role) for row in rows.read()},
+    **{f"roles/{row.role}/tasks/verify.yml": functools.partial(rows.verification, row) for row in rows.read()},
     **{
         f"roles/{role}/defaults/main.yml": functools.partial(defaults, role)
         for role in sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))

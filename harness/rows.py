@@ -9,6 +9,7 @@
   `{groups: __ssh_members.groups}`;
 * `ports`: ports on which it listens that are no default of an option `<role>_port` (script/new-role);
 * `sends_messages`: whether it sends some to `workstation_notify_urls`;
+* `proof`: the name of the task that proves it, in its tasks/verify.yml;
 * `does`: what it does (README.md); `read_to`: what its page helps to do (docs/README.md);
 * `stays`: what stays of it, besides packages of the distribution, where all roles are removed (uninstall.yml);
 * `tested`, `not_tested`: what was run and what was not (docs/tested.md);
@@ -58,6 +59,7 @@ class Row:
     tested: str
     after: str = ""
     task: str = ""
+    proof: str = ""
     when: tuple[str, ...] = ()
     hands_on: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
@@ -258,6 +260,32 @@ def meta(role: str, root: Path = ROOT) -> str:
             "  platforms:",
             *platforms,
             f"dependencies: [{COLLECTION}.common]",
+            "",
+        ]
+    )
+
+
+def verification(row: Row, root: Path = ROOT) -> str:
+    """Return tasks/verify.yml of a role, which proves this role alone. One that only proves uses the result in its tasks/main.yml."""
+    has_platforms = any((root / f"roles/{row.role}/vars").glob("[A-Z]*.yml"))
+    platforms = [
+        "- name: Load the variables of the platform",
+        '  ansible.builtin.include_vars: "{{ item }}"',
+        '  loop: "{{ __common_prepared.platform_files }}"',
+        "",
+    ]
+    return "\n".join(
+        [
+            "---",
+            "# Made by harness/rows.py.",
+            "- name: Prepare",
+            f"  {COLLECTION}.prepare:",
+            "  register: __common_prepared",
+            "",
+            *(platforms if has_platforms else []),
+            f"- name: {_scalar(row.proof or f'Use {row.role} as its clients do')}",
+            f"  {COLLECTION}.verify:",
+            *([] if row.task else [f"  register: __{row.role}_verified"]),
             "",
         ]
     )

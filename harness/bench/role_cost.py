@@ -56,7 +56,9 @@ def others(root: Path = ROOT) -> dict[str, list[str]]:
             path for folder in folders for path in folder.rglob("*") if path.suffix in (".yml", ".py", ".md", ".j2")
         ]
         files += [root / f"docs/{role}.md", root / f"plugins/module_utils/_roles/{role}.py"]
-        generated = [root / f"roles/{role}/{name}" for name in ("defaults/main.yml", "meta/main.yml")]
+        generated = [
+            root / f"roles/{role}/{name}" for name in ("defaults/main.yml", "meta/main.yml", "tasks/verify.yml")
+        ]
         found[role] = [
             line for path in files if path.is_file() and path not in generated for line in path.read_text().splitlines()
         ]

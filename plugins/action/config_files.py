@@ -21,7 +21,9 @@ from ansible.plugins.loader import lookup_loader
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle, collect
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse, recorded
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._planned import findings_of, with_plan
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned, note_change
 
@@ -135,7 +137,22 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
+        plan = self._task.args.get("plan")
+        self._task.args = with_plan(self._task.args, own_role(self._task))
         _result, request = self.validate_argument_spec(argument_spec={**SET, "files": FILES})
+        result = self._configure(request, plan, task_vars)
+        findings = findings_of(plan, result) if request["state"] == "present" and not result.get("failed") else []
+        if not findings:
+            return result
+        try:
+            parsed = [parse(finding) for finding in findings]
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return {**result, **recorded(parsed, self._task, task_vars or {}, changed=result["changed"])}
+
+    def _configure(
+        self, request: dict[str, t.Any], plan: t.Any, task_vars: dict[str, t.Any] | None
+    ) -> dict[str, t.Any]:
         contents: dict[str, str] = {}
         programs: dict[str, str] = {}
         if request["state"] == "present":
@@ -160,7 +177,7 @@ class ActionModule(ActionBase):
                 item.pop(source, None)
         role = own_role(self._task) or ""
         host = (task_vars or {}).get("inventory_hostname", "")
-        configured = _configured_sets((task_vars or {}).get(f"__{role}_plan"))
+        configured = _configured_sets((task_vars or {}).get(f"__{role}_plan") if plan is None else plan)
         is_secret = any(item["secret"] for item in request["files"])
         # Only the plan of a role reads what is noted of a set.
         is_noted = configured is not None and request["state"] == "present"
@@ -179,11 +196,12 @@ class ActionModule(ActionBase):
         }
         # The items of a loop run in one worker, which hears of no change.
         note_change(host)
-        return self._execute_module(
+        result: dict[str, t.Any] = self._execute_module(
             module_name="rigwright.workstation.config_files_apply",
             module_args={**request, "contents": json.dumps(payload)},
             task_vars=task_vars,
         )
+        return result
 
     def _render(self, item: dict[str, t.Any], task_vars: dict[str, t.Any]) -> str:
         if item.get("content") is not None:

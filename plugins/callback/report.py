@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from ansible.playbook.task import Task
 
 # The actions that record findings.
-FINDERS = ("rigwright.workstation.finding", "rigwright.workstation.verify")
+FINDERS = tuple(f"rigwright.workstation.{action}" for action in ("finding", "verify", "config_files"))
 PROGRESS = "rigwright.workstation.progress"
 PREPARE = "rigwright.workstation.prepare"
 WRITER = "rigwright.workstation.write_report"

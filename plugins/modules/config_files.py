@@ -44,6 +44,24 @@ attributes:
       - A program (a file outside of C(/etc) that ends in C(.py) or begins with C(#!)) shows as name, version of the collection, number of
         lines and SHA-256.
 options:
+  name:
+    description: >-
+      Name of the set. Its originals are kept under C(/var/lib/rigwright/config_files/NAME) on the target. A file belongs to one set only.
+      A directory may belong to several; the last one restores it. With O(plan), the default is the name of the calling role.
+    type: str
+    required: false
+  plan:
+    description:
+      - The registered result of M(rigwright.workstation.plan) in the calling role. O(directories), O(files), O(checks) and O(units) are
+        those of the plan, unless the task gives them.
+      - With O(state=present), its findings are recorded as M(rigwright.workstation.finding) does. So is the one on units that
+        wait for a restart (RV(pending)), if the plan has it.
+    type: dict
+  secret_contents:
+    description: >-
+      Contents of secret files of O(plan) by their paths, each a text or data. A plan has no secret, so it is given here.
+    type: dict
+    default: {}
   files:
     description: The files, the whole list. The original of a file that an earlier run placed and that is no longer listed is restored.
     type: list
@@ -120,6 +138,12 @@ EXAMPLES = r"""
     checks:
       - /usr/sbin/sshd -t
 
+- name: Configure the service of a role as planned
+  rigwright.workstation.config_files:
+    plan: "{{ __frp_server_plan }}"
+    secret_contents:
+      /etc/frps/token: "{{ frp_server_token }}"
+
 - name: Restore the original files
   rigwright.workstation.config_files:
     name: ssh
@@ -149,6 +173,12 @@ pending:
   returned: success
   type: list
   elements: str
+  sample: []
+findings:
+  description: The findings of O(plan), as recorded.
+  returned: with findings of O(plan)
+  type: list
+  elements: dict
   sample: []
 recovered:
   description: Whether an interrupted earlier run was undone first.

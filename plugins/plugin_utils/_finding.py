@@ -69,14 +69,19 @@ def merge(recorded: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> 
     return list({finding["id"]: finding for finding in [*recorded, *new]}.values())
 
 
-def recorded(findings: Sequence[dict[str, str]], task: Task, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a task that records *findings* as facts of the host."""
+def recorded(
+    findings: Sequence[dict[str, str]], task: Task, task_vars: Mapping[str, Any], changed: bool = False
+) -> dict[str, Any]:
+    """Return the result of a task that records *findings* as facts of the host.
+
+    :param changed: whether the task itself changes the host.
+    """
     role = task._role
-    if task.check_mode and role and changes(task_vars, role.get_name().rpartition(".")[2]):
+    if task.check_mode and role and (changed or changes(task_vars, role.get_name().rpartition(".")[2])):
         findings = [not_seen(finding) for finding in findings]
     earlier = task_vars.get("ansible_facts", {}).get("rigwright_findings", [])
     return {
-        "changed": False,
+        "changed": changed,
         "findings": list(findings),
         "ansible_facts": {"rigwright_findings": merge(earlier, findings)},
     }

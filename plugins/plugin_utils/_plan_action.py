@@ -11,6 +11,7 @@ import datetime
 import hmac
 import importlib
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -196,7 +197,12 @@ def context_of(role: str, kind: str, variables: Mapping[str, Any]) -> Any:
 def has(role: str, function: str) -> bool:
     """Return whether the code of a role has a function, such as plan or verify."""
     file = ROLES.parent / "plugins" / "module_utils" / PACKAGE / f"{role}.py"
-    return file.is_file() and f"\ndef {function}(" in file.read_text(encoding="utf-8")
+    return file.is_file() and defines(file.read_text(encoding="utf-8"), function)
+
+
+def defines(code: str, name: str) -> bool:
+    """Return whether code has a function of this name, or is given one: `plan, verify = SERVICE.plan, SERVICE.verify`."""
+    return re.search(rf"^(def {name}\(|[\w, ]*\b{name}\b[\w, ]* = )", code, re.MULTILINE) is not None
 
 
 def refused(error: Invalid) -> dict[str, Any]:

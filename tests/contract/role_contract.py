@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import defines
 
 COLLECTION = "rigwright.workstation"
 
@@ -249,14 +250,17 @@ def templates(role: Role) -> Iterator[str]:
         if not template.exists():
             yield f"{template.relative_to(role.path)} is missing"
     text = "\n".join(file.read_text() for folder in ("tasks", "vars") for file in role.path.glob(f"{folder}/*.yml"))
+    planned = "\n".join(file.read_text() for file in role.checkout.glob("plugins/module_utils/_*/**/*.py"))
     for template in sorted((role.path / "templates").rglob("*")):
         name = str(template.relative_to(role.path / "templates"))
         if not template.is_file():
             continue
         if not re.fullmatch(r"(etc|opt|usr|var|srv|root|home)/.+\.j2", name):
             yield f"templates/{name} does not mirror a path on the target"
-        elif template not in used and name not in text:
+        elif template not in used and name not in text and f'/{name.removesuffix(".j2")}"' not in planned:
             yield f"templates/{name} is used by nothing"
+        elif template not in used and mentions(template.read_text(), role.secrets):
+            yield f"templates/{name} holds a secret: give the content to config_files as secret_contents"
 
 
 def platforms(role: Role) -> Iterator[str]:
@@ -287,7 +291,7 @@ def table_of_contents(role: Role) -> Iterator[str]:
     require: dict[str, Any] = {f"{COLLECTION}.require": {"that": f"{{{{ __{role.name}_requirements }}}}"}}
     plan: dict[str, Any] = {"ansible.builtin.import_tasks": "plan.yml"}
     if "plan.yml" not in role.tasks:
-        plan = {f"{COLLECTION}.plan": None, "register": f"__{role.name}_plan"}
+        plan = {"register": f"__{role.name}_plan"}
     # A role with a plan module refuses in its plan; the others need `require`.
     refusal = ("Plan", (plan, "")) if plans(role) else ("Check the request", (require, "present"))
     wanted = dict([("Prepare", (PREPARE, "")), refusal])
@@ -343,7 +347,7 @@ def verification(role: Role) -> Iterator[str]:
     if [{key: task[key] for key in task if key not in ("name", "register")} for task in rest] != [VERIFY]:
         yield "tasks/verify.yml does something else than to call the action verify, without arguments"
     code = role.checkout / f"plugins/module_utils/_roles/{role.name}.py"
-    if not code.is_file() or "\ndef verify(" not in code.read_text():
+    if not code.is_file() or not defines(code.read_text(), "verify"):
         yield f"{code.relative_to(role.checkout)} has no function verify"
 
 

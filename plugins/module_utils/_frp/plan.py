@@ -10,6 +10,8 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run, release_run
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File, Plan, Unit, stopped
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import NO_PORT, tunnels
 
@@ -17,42 +19,101 @@ if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 
 PKI = "/etc/frps/pki"
+SERVER_UNIT = "/etc/systemd/system/frps.service"
+CLIENT_UNIT = "/etc/systemd/system/frpc.service"
 
 Params = t.Mapping[str, t.Any]
-Plan = dict[str, t.Any]
 
 
 def plan_server(module: Runner, request: Params) -> Plan:
-    """Return the plan of a server."""
-    state = request["state"]
-    wanted = {"state": state, "directory": PKI, "names": request["tls_subject_alt_names"]}
-    # A certificate of the same place that the role did not make stays.
-    certificate_due = state == "present" or request["managed"]
-    return {
-        "requirements": checks.server_problems(request, request["listeners"]) if state == "present" else [],
+    """Return the plan of a server. A certificate or a unit of the same name that the role did not make stays."""
+    is_present = request["state"] == "present"
+    wanted = {"state": request["state"], "directory": PKI, "names": request["tls_subject_alt_names"]}
+    is_certificate_due = (is_present or request["managed"]) and certificate_run.is_due(module, **wanted)
+    found = server_ports.listening(server_ports.config_of(request))
+    values = {
         "release_due": is_release_due(request, "frp_server"),
-        "certificate_due": certificate_due and certificate_run.is_due(module, **wanted),
+        "certificate_due": is_certificate_due,
         "ca_certificate": read_ca(),
-        **server_ports.listening(server_ports.config_of(request)),
+        "privileged": found["privileged"],
     }
+    if not is_present:
+        return Plan(units=stopped("frps.service") if request["managed"] else (), values=values)
+    requirements = checks.server_problems(request, request["listeners"])
+    (program,) = request["programs"]
+    units = _server_units(program)
+    return Plan(
+        requirements=requirements,
+        directories=[{"path": "/etc/frps"}, {"path": "/etc/nftables.d"}, {"path": "/etc/nftables.d/rigwright"}],
+        files=[] if requirements else _server_files(program, request["networks"], found["opened"]),
+        # A certificate that is due comes in between: its directory is one of these, and frps starts with it.
+        units=[] if is_certificate_due else units,
+        values={**values, "units_with_certificate": units},
+    )
+
+
+def _server_files(program: str, networks: t.Sequence[str], opened: t.Sequence[t.Mapping[str, t.Any]]) -> list[File]:
+    return [
+        # It has the password of the dashboard, and frp_server_extra may have secrets.
+        {"path": "/etc/frps/frps.toml", "mode": "0600", "secret": True, "validate": f"{program} verify -c %s"},
+        {"path": "/etc/frps/token", "mode": "0600", "secret": True},
+        {"path": SERVER_UNIT},
+        {"path": "/etc/nftables.d/rigwright/frp_server.nft", "content": rules.fragment(opened, networks, "frp_server")},
+    ]
+
+
+def _server_units(program: str) -> list[Unit]:
+    return [
+        {
+            "name": "frps.service",
+            "enabled": True,
+            "restart_on": ["/etc/frps/frps.toml", "/etc/frps/token", f"{PKI}/server.crt", program, SERVER_UNIT],
+            "validate": f"{program} verify -c /etc/frps/frps.toml",
+        }
+    ]
 
 
 def plan_client(request: Params) -> Plan:
-    """Return the plan of a client."""
-    requirements, ports = [], [request["admin_port"]]
-    if request["state"] == "present":
-        wanted = tunnels(request["services"], request["visitors"], request["secret_key"], request["allow_users"])
-        requirements = [
+    """Return the plan of a client. A unit of the same name that the role did not make stays."""
+    is_release = is_release_due(request, "frp_client")
+    if request["state"] != "present":
+        units = stopped("frpc.service") if request["managed"] else ()
+        return Plan(units=units, values={"release_due": is_release})
+    wanted = tunnels(request["services"], request["visitors"], request["secret_key"], request["allow_users"])
+    ports = [visitor["bindPort"] for visitor in wanted["visitors"] if visitor["bindPort"] != NO_PORT]
+    (program,) = request["programs"]
+    return Plan(
+        requirements=[
             *checks.client_problems(request, wanted, request["listeners"]),
             *checks.peer_problems(wanted, request["offered"], request["server_host"], request["allow_ports"]),
-        ]
-        ports += [visitor["bindPort"] for visitor in wanted["visitors"] if visitor["bindPort"] != NO_PORT]
-    return {
-        "requirements": requirements,
-        "release_due": is_release_due(request, "frp_client"),
+        ],
+        directories=[{"path": "/etc/frpc"}, {"path": "/etc/frpc/conf.d"}],
+        files=_client_files(request["account"], request["ca"]),
+        checks=[f"{program} verify -c /etc/frpc/frpc.toml"],
+        units=_client_units(program),
         # Other users cannot take a port below 1024 while frpc does not run.
-        "privileged": min(ports) < 1024,
-    }
+        values={"release_due": is_release, "privileged": min([request["admin_port"], *ports]) < 1024},
+    )
+
+
+def _client_files(account: str, ca: str) -> list[File]:
+    # A user of its own, unlike frps: a reload reads the files again, and systemd credentials are those of the start.
+    paths = ("/etc/frpc/frpc.toml", "/etc/frpc/conf.d/tunnels.toml", "/etc/frpc/token")
+    secret: list[File] = [{"path": path, "mode": "0640", "group": account, "secret": True} for path in paths]
+    return [*secret, {"path": "/etc/frpc/ca.crt", "content": ca}, {"path": CLIENT_UNIT}]
+
+
+def _client_units(program: str) -> list[Unit]:
+    return [
+        {
+            "name": "frpc.service",
+            "enabled": True,
+            "restart_on": ["/etc/frpc/frpc.toml", "/etc/frpc/token", "/etc/frpc/ca.crt", program, CLIENT_UNIT],
+            # Open connections through other tunnels stay.
+            "reload_on": ["/etc/frpc/conf.d"],
+            "validate": f"{program} verify -c /etc/frpc/frpc.toml",
+        }
+    ]
 
 
 def is_release_due(request: Params, user: str) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.plan import plan_client
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.verify import client_findings
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: dict[str, t.Any], host: Host) -> Plan:
     del host
     return plan_client(request)
 

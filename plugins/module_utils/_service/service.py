@@ -17,7 +17,13 @@ import urllib.request
 from http.client import HTTPException
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File, Plan, Unit, stopped
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
+    Finding,
+    Problem,
+    finding,
+    problem,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
@@ -84,29 +90,35 @@ class Service:
     def settings_path(self) -> str:
         return f"/etc/rigwright/{self.role}.json"
 
+    def plan(self, request: Request, host: Host) -> Plan:
+        del host
+        return plan(self, request)
 
-def plan(service: Service, request: Request, settings: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
-    """Return the plan: problems of the port, and the files and units of the state, for config_files.
+    def verify(self, request: Request, host: Host) -> list[Finding]:
+        return verify(self, request, host)
+
+
+def plan(service: Service, request: Request, settings: t.Mapping[str, t.Any] | None = None) -> Plan:
+    """Return the plan: problems of the port, and the files and units of the state.
 
     :param request: with ``hardening`` and ``listeners``, as each role has them.
     :param settings: what the program reads besides ``limits``, address and port. No secret: every user of the host can read it.
     """
     if request["state"] == "absent":
         # A unit that the role never made is none of its.
-        units = [_unit(service, [], "stopped")] if is_due(Tree(), service.role) else []
-        return {"requirements": [], "directories": [], "files": [], "units": units}
+        return Plan(units=stopped(service.unit) if is_due(Tree(), service.role) else ())
     text = UNIT.format(
         role=service.role,
         description=service.description,
         program=service.program_path,
         hardening=request["hardening"],
     )
-    files: list[dict[str, t.Any]] = [
+    files: list[File] = [
         {"path": service.program_path, "program": service.program, "mode": "0755"},
         {"path": service.settings_path, "data": {**_settings(service, request), **(settings or {})}},
         {"path": f"/etc/systemd/system/{service.unit}", "content": text},
     ]
-    watched = [file["path"] for file in files]
+    unit: Unit = {"name": service.unit, "enabled": True, "restart_on": [file["path"] for file in files]}
     folders = ["/etc/rigwright", "/usr/local/lib/rigwright"]
     problems = _problems(service, request)
     if service.has_port and not problems:
@@ -114,17 +126,7 @@ def plan(service: Service, request: Request, settings: t.Mapping[str, t.Any] | N
         path = f"/etc/nftables.d/rigwright/{service.role}.nft"
         files.append({"path": path, "content": rules.fragment(opened, request["networks"], service.role)})
         folders += ["/etc/nftables.d", "/etc/nftables.d/rigwright"]
-    directories = [{"path": folder} for folder in folders]
-    return {
-        "requirements": problems,
-        "directories": directories,
-        "files": files,
-        "units": [_unit(service, watched, "started")],
-    }
-
-
-def _unit(service: Service, watched: t.Sequence[str], state: str) -> dict[str, t.Any]:
-    return {"name": service.unit, "state": state, "enabled": state == "started", "restart_on": [*watched]}
+    return Plan(requirements=problems, directories=[{"path": folder} for folder in folders], files=files, units=[unit])
 
 
 def _settings(service: Service, request: Request) -> dict[str, t.Any]:
@@ -135,7 +137,7 @@ def _settings(service: Service, request: Request) -> dict[str, t.Any]:
     return found
 
 
-def _problems(service: Service, request: Request) -> list[dict[str, t.Any]]:
+def _problems(service: Service, request: Request) -> list[Problem]:
     found = [
         problem(f"{service.role}_{name}", f"is {request[name]}", f"set it to a number from {least} to {greatest}")
         for name, (least, greatest) in service.limits.items()
@@ -144,7 +146,7 @@ def _problems(service: Service, request: Request) -> list[dict[str, t.Any]]:
     return [*found, *(_port_problems(service, request) if service.has_port else [])]
 
 
-def _port_problems(service: Service, request: Request) -> list[dict[str, t.Any]]:
+def _port_problems(service: Service, request: Request) -> list[Problem]:
     found = ports.port_problems({f"{service.role}_port": request["port"]}, request["listeners"], service.unit)
     try:
         rules.parse_networks(request["networks"])

@@ -12,6 +12,7 @@ import typing as t
 from ansible.module_utils.common.warnings import get_warning_messages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import drop_ins
@@ -38,7 +39,8 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
         try:
             found = function({**request, "planned": planned}, host)
             if call["kind"] == "plan":
-                result = {**found, "configured_sets": configured_sets(host.run_command, role)}
+                planned_steps = found.result() if isinstance(found, Plan) else found
+                result = {**planned_steps, "configured_sets": configured_sets(host.run_command, role)}
             else:
                 result = {"findings": [*found, *_out_of_force(role)]}
         except config_files_plan.Refused as error:

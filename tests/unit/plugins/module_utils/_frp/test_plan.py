@@ -51,6 +51,8 @@ class Host:
             "release": self.release,
             "programs": {str(self.bin / program): program},
             "managed": self.managed,
+            "account": "frpc",
+            "ca": "-----BEGIN CERTIFICATE-----",
             "offered": {"laptop": ["ssh"]},
             "allow_ports": None,
         }
@@ -155,3 +157,34 @@ def test_bad_client_is_refused(host: Host) -> None:
 def test_plan_contains_no_secret(host: Host) -> None:
     output = f"{host.plan_server(dashboard_password='p-that-nobody-may-see')}{host.plan_client()}"
     assert "nobody-may-see" not in output
+
+
+def test_units_start_with_the_certificate(host: Host) -> None:
+    fresh = host.plan_server()
+    assert fresh["units"] == [] and [unit["name"] for unit in fresh["units_with_certificate"]] == ["frps.service"]
+    host.certify()
+    assert host.plan_server()["units"] == fresh["units_with_certificate"]
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_a_unit_that_the_role_did_not_make_goes_on(host: Host, managed: bool) -> None:
+    host.managed = managed
+    for found, unit in (
+        (host.plan_server(state="absent"), "frps.service"),
+        (host.plan_client(state="absent"), "frpc.service"),
+    ):
+        assert found["files"] == []
+        assert found["units"] == ([{"name": unit, "state": "stopped", "enabled": False}] if managed else [])
+
+
+def test_files_with_secrets_are_closed_and_have_no_content(host: Host) -> None:
+    server, client = host.plan_server(), host.plan_client()
+    secret = {file["path"]: file for file in server["files"] + client["files"] if file.get("secret")}
+    assert sorted(secret) == [
+        *("/etc/frpc/conf.d/tunnels.toml", "/etc/frpc/frpc.toml", "/etc/frpc/token"),
+        *("/etc/frps/frps.toml", "/etc/frps/token"),
+    ]
+    assert {file["mode"] for file in secret.values()} == {"0600", "0640"}
+    assert not any({"content", "data"} & file.keys() for file in secret.values())
+    (certificate,) = [file for file in client["files"] if file["path"] == "/etc/frpc/ca.crt"]
+    assert certificate["content"] == "-----BEGIN CERTIFICATE-----"
