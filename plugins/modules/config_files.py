@@ -57,11 +57,6 @@ options:
       - With O(state=present), its findings are recorded as M(rigwright.workstation.finding) does. So is the one on units that
         wait for a restart (RV(pending)), if the plan has it.
     type: dict
-  secret_contents:
-    description: >-
-      Contents of secret files of O(plan) by their paths, each a text or data. A plan has no secret, so it is given here.
-    type: dict
-    default: {}
   files:
     description: The files, the whole list. The original of a file that an earlier run placed and that is no longer listed is restored.
     type: list
@@ -141,8 +136,6 @@ EXAMPLES = r"""
 - name: Configure the service of a role as planned
   rigwright.workstation.config_files:
     plan: "{{ __frp_server_plan }}"
-    secret_contents:
-      /etc/frps/token: "{{ frp_server_token }}"
 
 - name: Restore the original files
   rigwright.workstation.config_files:

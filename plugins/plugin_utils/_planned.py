@@ -17,30 +17,12 @@ PARTS = ("directories", "files", "checks", "units")
 def with_plan(arguments: Mapping[str, Any], role: str | None) -> dict[str, Any]:
     """Return the arguments of a task with the parts of its plan, where the task does not give them itself."""
     given = dict(arguments)
-    plan, contents = given.pop("plan", None), given.pop("secret_contents", None) or {}
+    plan = given.pop("plan", None)
     if plan is None:
-        if contents:
-            raise AnsibleActionFail("secret_contents is for the files of a plan: give the content with each file.")
         return given
     if not isinstance(plan, Mapping) or not all(part in plan for part in PARTS):
         raise AnsibleActionFail("plan must be the registered result of rigwright.workstation.plan.")
-    merged = {"name": role, **{part: plan[part] for part in PARTS}, **given}
-    merged["files"] = [_with_content(file, contents) for file in merged["files"]]
-    unknown = contents.keys() - {file["path"] for file in merged["files"]}
-    if unknown and given.get("state") != "absent":
-        raise AnsibleActionFail(
-            f"secret_contents: {', '.join(sorted(unknown))} must be the path of a secret file in the plan."
-        )
-    return merged
-
-
-def _with_content(file: Mapping[str, Any], contents: Mapping[str, Any]) -> dict[str, Any]:
-    if file["path"] not in contents:
-        return dict(file)
-    if not file.get("secret"):
-        raise AnsibleActionFail(f"secret_contents: {file['path']} must be secret in the plan.")
-    content = contents[file["path"]]
-    return {**file, "content" if isinstance(content, str) else "data": content}
+    return {"name": role, **{part: plan[part] for part in PARTS}, **given}
 
 
 def findings_of(plan: Any, result: Mapping[str, Any]) -> list[Mapping[str, str]]:

@@ -260,7 +260,7 @@ def templates(role: Role) -> Iterator[str]:
         elif template not in used and name not in text and f'/{name.removesuffix(".j2")}"' not in planned:
             yield f"templates/{name} is used by nothing"
         elif template not in used and mentions(template.read_text(), role.secrets):
-            yield f"templates/{name} holds a secret: give the content to config_files as secret_contents"
+            yield f"templates/{name} holds a secret: make the file in secret_files of the role"
 
 
 def platforms(role: Role) -> Iterator[str]:

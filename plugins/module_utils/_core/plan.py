@@ -27,7 +27,7 @@ class Directory(_Path, total=False):
 class File(Directory, total=False):
     """A file, as config_files takes it. Without a source its template is ``templates/<path>.j2`` of the role.
 
-    The content of a file with secrets does not go through a plan: the task gives it to config_files as ``secret_contents``.
+    No plan has a secret: ``secret_files`` of the role returns files with secrets, and the action ``plan`` adds them.
     """
 
     content: str

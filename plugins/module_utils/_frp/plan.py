@@ -26,7 +26,7 @@ Params = t.Mapping[str, t.Any]
 
 
 def plan_server(module: Runner, request: Params) -> Plan:
-    """Return the plan of a server. A certificate or a unit of the same name that the role did not make stays."""
+    """Return the plan of a server, without files of config.py. A certificate or a unit of the same name that the role did not make stays."""
     is_present = request["state"] == "present"
     wanted = {"state": request["state"], "directory": PKI, "names": request["tls_subject_alt_names"]}
     is_certificate_due = (is_present or request["managed"]) and certificate_run.is_due(module, **wanted)
@@ -45,21 +45,16 @@ def plan_server(module: Runner, request: Params) -> Plan:
     return Plan(
         requirements=requirements,
         directories=[{"path": "/etc/frps"}, {"path": "/etc/nftables.d"}, {"path": "/etc/nftables.d/rigwright"}],
-        files=[] if requirements else _server_files(program, request["networks"], found["opened"]),
+        files=[] if requirements else [{"path": SERVER_UNIT}, _firewall_file(request["networks"], found["opened"])],
         # A certificate that is due comes in between: its directory is one of these, and frps starts with it.
         units=[] if is_certificate_due else units,
         values={**values, "units_with_certificate": units},
     )
 
 
-def _server_files(program: str, networks: t.Sequence[str], opened: t.Sequence[t.Mapping[str, t.Any]]) -> list[File]:
-    return [
-        # It has the password of the dashboard, and frp_server_extra may have secrets.
-        {"path": "/etc/frps/frps.toml", "mode": "0600", "secret": True, "validate": f"{program} verify -c %s"},
-        {"path": "/etc/frps/token", "mode": "0600", "secret": True},
-        {"path": SERVER_UNIT},
-        {"path": "/etc/nftables.d/rigwright/frp_server.nft", "content": rules.fragment(opened, networks, "frp_server")},
-    ]
+def _firewall_file(networks: t.Sequence[str], opened: t.Sequence[t.Mapping[str, t.Any]]) -> File:
+    content = rules.fragment(opened, networks, "frp_server")
+    return {"path": "/etc/nftables.d/rigwright/frp_server.nft", "content": content}
 
 
 def _server_units(program: str) -> list[Unit]:
@@ -74,7 +69,7 @@ def _server_units(program: str) -> list[Unit]:
 
 
 def plan_client(request: Params) -> Plan:
-    """Return the plan of a client. A unit of the same name that the role did not make stays."""
+    """Return the plan of a client, without files of config.py. A unit of the same name that the role did not make stays."""
     is_release = is_release_due(request, "frp_client")
     if request["state"] != "present":
         units = stopped("frpc.service") if request["managed"] else ()
@@ -88,19 +83,12 @@ def plan_client(request: Params) -> Plan:
             *checks.peer_problems(wanted, request["offered"], request["server_host"], request["allow_ports"]),
         ],
         directories=[{"path": "/etc/frpc"}, {"path": "/etc/frpc/conf.d"}],
-        files=_client_files(request["account"], request["ca"]),
+        files=[{"path": "/etc/frpc/ca.crt", "content": request["ca"]}, {"path": CLIENT_UNIT}],
         checks=[f"{program} verify -c /etc/frpc/frpc.toml"],
         units=_client_units(program),
         # Other users cannot take a port below 1024 while frpc does not run.
         values={"release_due": is_release, "privileged": min([request["admin_port"], *ports]) < 1024},
     )
-
-
-def _client_files(account: str, ca: str) -> list[File]:
-    # A user of its own, unlike frps: a reload reads the files again, and systemd credentials are those of the start.
-    paths = ("/etc/frpc/frpc.toml", "/etc/frpc/conf.d/tunnels.toml", "/etc/frpc/token")
-    secret: list[File] = [{"path": path, "mode": "0640", "group": account, "secret": True} for path in paths]
-    return [*secret, {"path": "/etc/frpc/ca.crt", "content": ca}, {"path": CLIENT_UNIT}]
 
 
 def _client_units(program: str) -> list[Unit]:

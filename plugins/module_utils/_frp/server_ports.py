@@ -47,7 +47,7 @@ def config_of(params: Config) -> dict[str, t.Any]:
     }
     if params.get("dashboard_password"):
         own["webServer"] = {"addr": params.get("dashboard_address"), "port": params.get("dashboard_port")}
-    return _merged(own, params.get("extra") or {})
+    return merged(own, params.get("extra") or {})
 
 
 def ports(config: Config) -> list[Port]:
@@ -115,10 +115,10 @@ def _value(config: Config, option: str) -> t.Any:
     return value
 
 
-def _merged(own: t.Mapping[str, t.Any], extra: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def merged(own: t.Mapping[str, t.Any], extra: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Merge as the filter `combine` does with `recursive=true`."""
     both = {
-        name: _merged(own[name], value)
+        name: merged(own[name], value)
         for name, value in extra.items()
         if isinstance(value, t.Mapping) and isinstance(own.get(name), t.Mapping)
     }

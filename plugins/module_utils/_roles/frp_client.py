@@ -9,8 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File, Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._frp.config import client_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.plan import plan_client
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.verify import client_findings
 
@@ -18,6 +19,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._frp.verify 
 def plan(request: dict[str, t.Any], host: Host) -> Plan:
     del host
     return plan_client(request)
+
+
+def secret_files(request: dict[str, t.Any]) -> list[File]:
+    return client_files(request) if request["state"] == "present" else []
 
 
 def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:

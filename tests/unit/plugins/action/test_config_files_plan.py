@@ -20,14 +20,13 @@ PLAN = Plan(
     directories=[{"path": "/etc/web"}],
     files=[
         {"path": "/etc/web/port", "content": "80\n"},
-        {"path": "/etc/web/token", "mode": "0600", "secret": True},
-        {"path": "/etc/web/keys.json", "secret": True},
+        {"path": "/etc/web/token", "mode": "0600", "content": SECRET, "secret": True},
+        {"path": "/etc/web/keys.json", "data": {"key": SECRET}, "secret": True},
     ],
     checks=["web --check"],
     units=[{"name": "web.service", "enabled": True}],
     pending=Pending("web.pending", "still has older options: 2 clients", "all is loaded", "run again later"),
 )
-SECRETS = {"/etc/web/token": SECRET, "/etc/web/keys.json": {"key": SECRET}}
 Run = Callable[..., tuple[dict[str, Any], dict[str, Any]]]
 
 
@@ -53,7 +52,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_set_of_the_role_is_that_of_the_plan(run: Run) -> None:
-    _result, module = run(plan=PLAN.result(), secret_contents=SECRETS)
+    _result, module = run(plan=PLAN.result())
     assert (module["name"], module["state"]) == ("web", "present")
     assert [item["path"] for item in module["directories"]] == ["/etc/web"]
     assert [item["path"] for item in module["files"]] == [file["path"] for file in PLAN.files]
@@ -65,13 +64,13 @@ def test_set_of_the_role_is_that_of_the_plan(run: Run) -> None:
 
 
 def test_task_replaces_a_part_of_the_plan(run: Run) -> None:
-    _result, module = run(plan=PLAN.result(), secret_contents=SECRETS, units=[], changed_paths=["/usr/bin/web"])
+    _result, module = run(plan=PLAN.result(), units=[], changed_paths=["/usr/bin/web"])
     assert (module["units"], module["changed_paths"], module["checks"]) == ([], ["/usr/bin/web"], ["web --check"])
 
 
 @pytest.mark.parametrize(("waiting", "status"), [(["web.service"], "warn"), ([], "pass")])
 def test_findings_of_the_plan_are_recorded(run: Run, waiting: list[str], status: str) -> None:
-    result, _module = run(plan=PLAN.result(), secret_contents=SECRETS, done={"pending": waiting})
+    result, _module = run(plan=PLAN.result(), done={"pending": waiting})
     assert result["changed"] is True
     assert [(found["id"], found["status"]) for found in result["findings"]] == [
         ("web.open", "pass"),
@@ -84,14 +83,14 @@ def test_findings_of_the_plan_are_recorded(run: Run, waiting: list[str], status:
 
 @pytest.mark.parametrize(("changed", "status"), [(True, "skip"), (False, "pass")])
 def test_check_mode_records_no_pass_before_the_change(run: Run, changed: bool, status: str) -> None:
-    result, _module = run(check=True, plan=PLAN.result(), secret_contents=SECRETS, done={"changed": changed})
+    result, _module = run(check=True, plan=PLAN.result(), done={"changed": changed})
     assert {found["status"] for found in result["findings"]} == {status}
 
 
 @pytest.mark.parametrize("done", [{"failed": True}, {}], ids=["failed", "removed"])
 def test_nothing_is_recorded_of_what_was_not_configured(run: Run, done: dict[str, Any]) -> None:
     state = {} if done else {"state": "absent"}
-    result, module = run(plan=PLAN.result(), secret_contents=SECRETS, done=done, **state)
+    result, module = run(plan=PLAN.result(), done=done, **state)
     assert "findings" not in result and module["units"][0]["name"] == "web.service"
 
 
@@ -100,9 +99,6 @@ def test_nothing_is_recorded_of_what_was_not_configured(run: Run, done: dict[str
     [
         ({"plan": {"files": []}}, "plan must be the registered result"),
         ({"plan": "x"}, "plan must be the registered result"),
-        ({"plan": PLAN.result(), "secret_contents": {"/etc/x": SECRET}}, "/etc/x must be the path of a secret file"),
-        ({"plan": PLAN.result(), "secret_contents": {"/etc/web/port": SECRET}}, "/etc/web/port must be secret in the plan"),
-        ({"name": "web", "secret_contents": {"/etc/x": SECRET}}, "is for the files of a plan"),
     ],
 )  # fmt: skip
 def test_what_is_refused(run: Run, arguments: dict[str, Any], text: str) -> None:

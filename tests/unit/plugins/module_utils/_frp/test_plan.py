@@ -177,14 +177,9 @@ def test_a_unit_that_the_role_did_not_make_goes_on(host: Host, managed: bool) ->
         assert found["units"] == ([{"name": unit, "state": "stopped", "enabled": False}] if managed else [])
 
 
-def test_files_with_secrets_are_closed_and_have_no_content(host: Host) -> None:
+def test_plan_lists_files_without_secrets(host: Host) -> None:
     server, client = host.plan_server(), host.plan_client()
-    secret = {file["path"]: file for file in server["files"] + client["files"] if file.get("secret")}
-    assert sorted(secret) == [
-        *("/etc/frpc/conf.d/tunnels.toml", "/etc/frpc/frpc.toml", "/etc/frpc/token"),
-        *("/etc/frps/frps.toml", "/etc/frps/token"),
-    ]
-    assert {file["mode"] for file in secret.values()} == {"0600", "0640"}
-    assert not any({"content", "data"} & file.keys() for file in secret.values())
-    (certificate,) = [file for file in client["files"] if file["path"] == "/etc/frpc/ca.crt"]
-    assert certificate["content"] == "-----BEGIN CERTIFICATE-----"
+    paths = [file["path"] for file in server["files"] + client["files"]]
+    assert paths == [plan.SERVER_UNIT, "/etc/nftables.d/rigwright/frp_server.nft", "/etc/frpc/ca.crt", plan.CLIENT_UNIT]
+    assert client["files"][0]["content"] == "-----BEGIN CERTIFICATE-----"
+    assert host.plan_server(networks=["10.0.0.1/8"])["files"] == [], "the request is refused"
