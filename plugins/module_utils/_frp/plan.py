@@ -26,7 +26,7 @@ Params = t.Mapping[str, t.Any]
 
 
 def plan_server(module: Runner, request: Params) -> Plan:
-    """Return the plan of a server, without files of config.py. A certificate or a unit of the same name that the role did not make stays."""
+    """Return the plan of a server; config.py has files. A certificate or unit of the same name that the role did not make stays."""
     is_present = request["state"] == "present"
     wanted = {"state": request["state"], "directory": PKI, "names": request["tls_subject_alt_names"]}
     is_certificate_due = (is_present or request["managed"]) and certificate_run.is_due(module, **wanted)
@@ -69,7 +69,7 @@ def _server_units(program: str) -> list[Unit]:
 
 
 def plan_client(request: Params) -> Plan:
-    """Return the plan of a client, without files of config.py. A unit of the same name that the role did not make stays."""
+    """Return the plan of a client; config.py has files. A unit of the same name that the role did not make stays."""
     is_release = is_release_due(request, "frp_client")
     if request["state"] != "present":
         units = stopped("frpc.service") if request["managed"] else ()
