@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,12 @@ def every_stage() -> list[Stage]:
             # It takes minutes of all processors.
             by_default=False,
             with_all=True,
+        ),
+        Stage(
+            "new_role",
+            "a role that script/new-role writes passes on real hosts, and its killed runs are completed",
+            new_role,
+            fast=False,
         ),
         *(
             Stage(f"molecule:{name}", f"the role {name} on real hosts", molecule(name), fast=False)
@@ -314,20 +320,40 @@ SANITY_LEFT_OUT = ("pep8", "pylint", "yamllint", "shellcheck", "compile", "impor
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
 
 
-def sanity(log: Log) -> Tally:
-    """Run `ansible-test sanity` on a copy of what the archive will hold: it does not follow the links under collections/."""
-    copy = OUTPUT / "sanity" / COLLECTION_PATH
+def copy_checkout(log: Log, copy: Path, only: Set[str] = frozenset()) -> None:
+    """Copy what git knows, of all folders or of some, to a git tree of its own."""
     shutil.rmtree(copy, ignore_errors=True)
     for name in subprocess.check_output(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
     ).splitlines():
         source = ROOT / name
-        if Path(name).parts[0] in {*SHIPPED, "galaxy.yml"} and source.is_file():
+        if (not only or Path(name).parts[0] in only) and (source.is_file() or source.is_symlink()):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, copy / name)
-    # What ansible-test would not read from a folder inside another git tree.
+            shutil.copy2(source, copy / name, follow_symlinks=False)
     log.run("git", "init", "--quiet", cwd=copy)
     log.run("git", "add", "--all", cwd=copy)
+
+
+def new_role(log: Log) -> Tally:
+    """Write a role in a copy of the checkout, as one who adds a role does, and run its scenario there."""
+    copy = OUTPUT / "new_role"
+    copy_checkout(log, copy)
+    # Another checkout needs networks of its own: those of the lanes are taken.
+    env = {"RIGWRIGHT_SANDBOX": str(int(log.env["RIGWRIGHT_SANDBOX"]) + 10), "PYTHONPATH": str(copy)}
+    names = ("-c", "user.name=rigwright", "-c", "user.email=rigwright@localhost")
+    log.run("git", *names, "commit", "--quiet", "--message=copy", cwd=copy)
+    options = ("probe", "--unit", "--port", "9700", "--metric")
+    log.run(sys.executable, "-m", "harness", "new-role", *options, cwd=copy, env=env)
+    log.run("ansible-lint", "roles/probe", "molecule/probe", "playbooks/site.yml", cwd=copy, env=env)
+    shutil.copy2(ROOT / "tests/new_role/test_killed.py", copy / "molecule/probe/tests/test_killed.py")
+    return molecule("probe", env, cwd=copy)(log) + Tally(passed=2)
+
+
+def sanity(log: Log) -> Tally:
+    """Run `ansible-test sanity` on a copy of what the archive will hold: it does not follow the links under collections/."""
+    copy = OUTPUT / "sanity" / COLLECTION_PATH
+    # ansible-test would not read a folder inside another git tree.
+    copy_checkout(log, copy, {*SHIPPED, "galaxy.yml"})
     home = prepare_ansible_test_home(log)
     rest = [f"--skip-test={name}" for name in SANITY_LEFT_OUT]
     # With the oldest that is here, and with --all the newest too: ruff keeps the syntax to what the oldest knows.
@@ -380,10 +406,11 @@ def prepare_ansible_test_home(log: Log) -> Path:
     return home
 
 
-def molecule(name: str, settings: Mapping[str, str] | None = None) -> Callable[[Log], Tally]:
+def molecule(name: str, settings: Mapping[str, str] | None = None, cwd: Path = ROOT) -> Callable[[Log], Tally]:
     """Return the work of a stage that runs a scenario: its sequence counts as one test, its testinfra tests one each.
 
-    :param settings: environment variables that hold it to one release (harness/testing/changed.py).
+    :param settings: environment variables that hold it to one release (harness/testing/changed.py), or to another sandbox.
+    :param cwd: the checkout that has the scenario.
     """
 
     def work(log: Log) -> Tally:
@@ -394,7 +421,7 @@ def molecule(name: str, settings: Mapping[str, str] | None = None) -> Callable[[
             "MOLECULE_GLOB": "molecule/*/molecule.yml",
             "PYTEST_ADDOPTS": f"--junitxml={results}",
         }
-        outcome = log.run("molecule", "test", "--scenario-name", name, env=env, must_pass=False)
+        outcome = log.run("molecule", "test", "--scenario-name", name, cwd=cwd, env=env, must_pass=False)
         verified = tally_of_junit(results) if results.exists() else Tally()
         if outcome.status != 0:
             raise StageFailed(f"molecule ended with status {outcome.status}", verified + Tally(failed=1))

@@ -31,13 +31,14 @@ def test_release_brings_the_scenarios_of_reached_roles() -> None:
     [
         ("plugins/modules/samba_users.py", {"sanity", "archive", "site"}),
         ("plugins/module_utils/_manifest/boot.py", {"sanity", "archive", "site", "bare_metal:debian12-bios"}),
+        ("plugins/module_utils/_service/service.py", {"sanity", "archive", "site", "new_role"}),
         ("tests/site/test_site.py", {"site"}),
         ("docs/samba.md", set()),
-        ("requirements/dev.txt", {"sanity", "archive", "site", "bare_metal:debian12-bios"}),
+        ("requirements/dev.txt", {"sanity", "archive", "site", "new_role", "bare_metal:debian12-bios"}),
     ],
 )
 def test_merge_brings_all_that_the_change_reaches(file: str, stages: set[str]) -> None:
-    large = {"sanity", "archive", "site", "bare_metal:debian12-bios"}
+    large = {"sanity", "archive", "site", "new_role", "bare_metal:debian12-bios"}
     assert large & set(names([file], "all")) == stages
 
 
