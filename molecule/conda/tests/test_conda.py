@@ -112,7 +112,9 @@ def test_shell_files_are_not_edited_and_anaconda_is_absent(target: Machine) -> N
 def test_verify_passes(apply: Apply, targets: list[Machine]) -> None:
     proof = apply(variables=PROVE)
     for target in targets:
-        assert proof.findings(target.host.name) == {"conda.environments": "pass", "conda.users": "pass"}
+        assert proof.findings(target.host.name) == {
+            f"conda.{part}": "pass" for part in ("environments", "users", "drop_ins")
+        }
     assert set(proof.changed().values()) == {0}
 
 
@@ -124,7 +126,11 @@ def test_verify_fails_for_a_broken_or_changed_environment(
         target.must("chmod o+w /opt/conda/envs/data/share/numbers")
     proof = apply(variables=PROVE)
     for target in targets:
-        assert proof.findings(target.host.name) == {"conda.environments": "fail", "conda.users": "fail"}
+        assert proof.findings(target.host.name) == {
+            "conda.environments": "fail",
+            "conda.users": "fail",
+            "conda.drop_ins": "pass",
+        }
         (found, users) = (row["evidence"] for row in proof.hosts[target.host.name]["findings"])
         assert "research: bin/python3 of python was removed" in found
         assert "data: share/numbers may be written by others" in found
