@@ -218,9 +218,7 @@ drift:
   sample: ["research: handwritten 1.0 0 was added"]
 """
 
-import os
 
-from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda import rattler
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.options import ENVIRONMENT
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import CondaError
@@ -232,10 +230,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda.run i
     unsolved,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.store import Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import another_python
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import cuda_conflict, host_cuda
+
+NAME = "ansible_collections.rigwright.workstation.plugins.modules.conda_environment"
 
 
 def main() -> None:
@@ -276,8 +277,8 @@ def respawn_where_needed(module: HostModule, names: list[str]) -> None:
     if not names:
         return
     python = module.params["python"]
-    if os.path.exists(python) and not has_respawned():
-        respawn_module(python)
+    if another_python.may_start(python):
+        another_python.start_again(module, NAME, python)
     if module.check_mode:
         module.warn(
             f"{python} has no py-rattler yet: which packages {', '.join(names)} will have is known once it is there."

@@ -59,7 +59,7 @@ import os
 import typing as t
 import zlib
 
-from ansible.module_utils.common.respawn import respawn_module
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.another_python import start_again
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE, Failed, run_all
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 
@@ -69,6 +69,7 @@ if t.TYPE_CHECKING:
     from ansible.module_utils.common import arg_spec  # noqa: F401
     from ansible.module_utils.common.warnings import warn  # noqa: F401
 
+NAME = "ansible_collections.rigwright.workstation.plugins.modules.role"
 ENTRY = "ansible_collections.rigwright.workstation.plugins.module_utils._system.role_run"
 
 
@@ -92,7 +93,7 @@ def main() -> None:
     if len(results) == 1:
         (result,) = results.values()
         if ALONE in result:
-            respawn_module(result[ALONE])
+            start_again(module, NAME, result[ALONE])
     module.exit_json(changed=False, by_role=results)
 
 

@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import os
 import typing as t
 
-from ansible.module_utils.common.respawn import has_respawned
-from ansible_collections.rigwright.workstation.plugins.module_utils._core import config_files_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core import another_python, config_files_plan
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -54,7 +52,7 @@ class Host:
 
         :raises NeedsPython: for the module, which starts itself again.
         """
-        if os.path.exists(path) and not has_respawned():
+        if another_python.may_start(path):
             raise NeedsPython(path)
 
     def run_client(self, command: list[str], **options: t.Any) -> Outcome:
