@@ -15,9 +15,6 @@ import os
 import sys
 import typing as t
 
-import ansible
-import ansible_collections
-
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
@@ -45,8 +42,9 @@ def start_again(module: AnsibleModule, name: str, python: str) -> t.NoReturn:
     """
     arguments = {**module.params, "_ansible_check_mode": module.check_mode}
     # In the archive that Ansible made for this module, or in the environment of a test.
-    places = dict.fromkeys(os.path.dirname(next(iter(package.__path__))) for package in (ansible, ansible_collections))
-    command = [python, "-c", START, *places, name]
+    packages = (sys.modules[name] for name in ("ansible", "ansible_collections"))
+    places = dict.fromkeys(os.path.dirname(next(iter(package.__path__))) for package in packages)
+    command = [python, "-I", "-c", START, *places, name]
     rc, out, err = module.run_command(command, data=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
     try:
         json.loads(out)

@@ -54,9 +54,9 @@ def run(tmp_path: Path, python: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def another(tmp_path: Path) -> str:
-    """Return a Python that this is not."""
+    """Return a Python that this is not. It leaves out -I, so that it finds the module of this test."""
     path = tmp_path / "python3"
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    path.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return str(path)
 
