@@ -66,7 +66,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_m
 if t.TYPE_CHECKING:
     # Ansible copies to the host what this file names; roles import it there.
     from ansible.module_utils import urls  # noqa: F401
-    from ansible.module_utils.common import arg_spec, respawn  # noqa: F401
+    from ansible.module_utils.common import arg_spec  # noqa: F401
+    from ansible.module_utils.common.respawn import has_respawned  # noqa: F401
     from ansible.module_utils.common.warnings import warn  # noqa: F401
 
 NAME = "ansible_collections.rigwright.workstation.plugins.modules.role"
