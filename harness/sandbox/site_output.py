@@ -1,7 +1,8 @@
-"""Show a run of `ansible-playbook` as one line a role, and its findings as one line a role."""
+"""Show a run of `ansible-playbook` as one line a role, its changes, and its findings as one line a role."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
@@ -54,6 +55,19 @@ class Steps:
         if not self.changed:
             return "nothing to change"
         return "changed " + ", ".join(f"{host} ({count})" for host, count in sorted(self.changed.items()))
+
+
+def changes(output: str, host: str) -> Iterator[str]:
+    """Yield what a run with -v changed on a host: the task, and each path or unit that its result names."""
+    task = ""
+    for line in output.splitlines():
+        if heading := re.match(r"TASK \[(?:\S+ : )?(.+)\] \*", line):
+            task = heading[1]
+        elif found := re.match(rf"changed: \[{host}\] => (?:\(item=.*\) => )?(\{{.*\}})$", line):
+            result = json.loads(found[1])
+            units = [f"{verb} {unit}" for unit, verbs in result.get("actions", {}).items() for verb in verbs]
+            for subject in [*result.get("changed_paths", []), *units] or ["changed"]:
+                yield f"{task}: {subject}"
 
 
 def findings(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -17,6 +17,7 @@ REACHED_BY = {
     "sanity": ("plugins/", "roles/", "playbooks/", "meta/", "galaxy.yml"),
     "archive": ("plugins/", "roles/", "playbooks/", "meta/", "galaxy.yml"),
     "site": ("plugins/", "roles/", "playbooks/", "tests/site/"),
+    "upgrade": ("plugins/", "roles/", "playbooks/", "tests/upgrade/"),
     "new_role": (
         *(f"plugins/module_utils/{package}/" for package in ("_core", "_service", "_system")),
         "plugins/action/",

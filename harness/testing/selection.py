@@ -22,7 +22,7 @@ DOCUMENTS = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 PLUGIN_KINDS = ("modules", "action", "filter", "callback", "lookup")
 # Changes that concern the tests which reach them, and nothing else. `roles/common` and `molecule/shared` are in every role.
 UNDERSTOOD = re.compile(
-    r"^(plugins/|roles/(?!common/)|tests/(unit|contract|world|site|new_role|machine|hardware)/|molecule/(?!shared/)\w+/|playbooks/|docs/|changelogs/"
+    r"^(plugins/|roles/(?!common/)|tests/(unit|contract|world|site|upgrade|new_role|machine|hardware)/|molecule/(?!shared/)\w+/|playbooks/|docs/|changelogs/"
     r"|\.github/|[A-Z]+\.md$|LICENSE$|galaxy\.yml$|\.git\w+|\.git-blame-ignore-revs$|\.editorconfig$|meta/)"
 )
 # Whose strings name files that they read. The harness names most of the checkout, and a change of the harness concerns everything.

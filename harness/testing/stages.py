@@ -95,6 +95,12 @@ def every_stage() -> list[Stage]:
             pytest("tests/site", processes="0"),
             fast=False,
         ),
+        Stage(
+            "upgrade",
+            "hosts of an earlier version are upgraded in use, and keep their states",
+            pytest("tests/upgrade", processes="0"),
+            fast=False,
+        ),
         *(
             Stage(
                 f"bare_metal:{name}",

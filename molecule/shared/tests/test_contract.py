@@ -5,15 +5,15 @@ It stands for molecule's step `idempotence` as well, which compares less.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from harness.sandbox import fingerprint
 from harness.sandbox.clients import Machine
+from harness.sandbox.site_output import changes
 
 # A plan, and one more where it must be.
 MODULE_RUNS = 2
@@ -25,19 +25,6 @@ BEYOND_CHECK_MODE: dict[str, dict[str, str]] = {
 
 # Roles after which no unit runs, or starts at boot, that did not before, also of packages that stay.
 STOPS_ITS_UNITS = ("firewall", "ssh")
-
-
-def changes(output: str, host: str) -> Iterator[str]:
-    """Return what a run with -v changed on a host: the task, and each path or unit that its result names."""
-    task = ""
-    for line in output.splitlines():
-        if heading := re.match(r"TASK \[(?:\S+ : )?(.+)\] \*", line):
-            task = heading[1]
-        elif found := re.match(rf"changed: \[{host}\] => (?:\(item=.*\) => )?(\{{.*\}})$", line):
-            result = json.loads(found[1])
-            units = [f"{verb} {unit}" for unit, verbs in result.get("actions", {}).items() for verb in verbs]
-            for subject in [*result.get("changed_paths", []), *units] or ["changed"]:
-                yield f"{task}: {subject}"
 
 
 class Life:

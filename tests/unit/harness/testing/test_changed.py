@@ -29,16 +29,20 @@ def test_release_brings_the_scenarios_of_reached_roles() -> None:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("plugins/modules/samba_users.py", {"sanity", "archive", "site"}),
-        ("plugins/module_utils/_manifest/boot.py", {"sanity", "archive", "site", "bare_metal:debian12-bios"}),
-        ("plugins/module_utils/_service/service.py", {"sanity", "archive", "site", "new_role"}),
+        ("plugins/modules/samba_users.py", {"sanity", "archive", "site", "upgrade"}),
+        (
+            "plugins/module_utils/_manifest/boot.py",
+            {"sanity", "archive", "site", "upgrade", "bare_metal:debian12-bios"},
+        ),
+        ("plugins/module_utils/_service/service.py", {"sanity", "archive", "site", "upgrade", "new_role"}),
         ("tests/site/test_site.py", {"site"}),
+        ("tests/upgrade/test_upgrade.py", {"upgrade"}),
         ("docs/samba.md", set()),
-        ("requirements/dev.txt", {"sanity", "archive", "site", "new_role", "bare_metal:debian12-bios"}),
+        ("requirements/dev.txt", {"sanity", "archive", "site", "upgrade", "new_role", "bare_metal:debian12-bios"}),
     ],
 )
 def test_merge_brings_all_that_the_change_reaches(file: str, stages: set[str]) -> None:
-    large = {"sanity", "archive", "site", "new_role", "bare_metal:debian12-bios"}
+    large = {"sanity", "archive", "site", "upgrade", "new_role", "bare_metal:debian12-bios"}
     assert large & set(names([file], "all")) == stages
 
 
