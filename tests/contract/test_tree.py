@@ -88,6 +88,19 @@ def test_changelog_is_what_the_tool_makes_of_its_releases(tmp_path):
     assert (CHECKOUT / "CHANGELOG.md").read_text() == (tmp_path / "CHANGELOG.md").read_text()
 
 
+def test_changelog_lists_no_plugin_that_is_gone():
+    releases = yaml.safe_load((CHECKOUT / "changelogs/changelog.yaml").read_text())["releases"]
+    release = releases.get(coming_version(), {})
+    listed = {"modules": release.get("modules", []), **release.get("plugins", {})}
+    gone = [
+        f"{kind}/{row['name']}"
+        for kind, rows in listed.items()
+        for row in rows
+        if not (CHECKOUT / "plugins" / kind / f"{row['name']}.py").exists()
+    ]
+    assert gone == []
+
+
 def test_changelog_has_no_release_after_the_version_that_comes():
     releases = yaml.safe_load((CHECKOUT / "changelogs/changelog.yaml").read_text())["releases"]
     assert max(map(parsed, releases)) <= parsed(coming_version())
