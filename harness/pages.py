@@ -6,6 +6,7 @@
 * `docs/variables.md`: every public variable, from the argument specs of the roles;
 * `docs/world.md`: between its markers, how many cases of tests/world were right at the first try;
 * `docs/architecture.md`: between its markers, the packages and their imports;
+* `plugins/module_utils/_<package>/<role>_options.py`: the types of options, from the argument spec (harness/requests.py);
 * `docs/progress.svg`: the table of a run, drawn from the code of the callback.
 """
 
@@ -21,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from harness import architecture, pictures, rows
+from harness import architecture, pictures, requests, rows
 from harness.sandbox.lab import ROOT, Refusal
 from tests.world import corpus
 
@@ -178,6 +179,7 @@ PAGES: dict[str, Callable[[], str]] = {
         for role in sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
         if role != "common"
     },
+    **{name: functools.partial(requests.source, role) for name, role in requests.files().items()},
 }
 
 

@@ -20,11 +20,14 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import bundle, collect
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import FILE, SET
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, JsonObject
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.configure import ConfiguredResult
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse, recorded
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._formats import WRITERS, format_of
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._planned import findings_of, with_plan
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import is_as_planned, note_change
 
 SOURCES = {
@@ -47,7 +50,7 @@ SECRET_FROM = 8
 
 
 # The result of the module where nothing is due.
-UNCHANGED: dict[str, t.Any] = {
+UNCHANGED: ConfiguredResult = {
     "changed": False,
     "changed_paths": [],
     "removed_paths": [],
@@ -63,7 +66,7 @@ def _configured_sets(plan: t.Any) -> dict[str, str] | None:
     return plan.get("configured_sets") if isinstance(plan, dict) else None
 
 
-def _digest(request: dict[str, t.Any], *contents: dict[str, str]) -> str:
+def _digest(request: JsonObject, *contents: dict[str, str]) -> str:
     """Return the digest of a request that was read and rendered: what the module makes of it depends on the host alone."""
     wanted = {name: value for name, value in request.items() if name != "changed_paths"}
     text = json.dumps([wanted, *contents], sort_keys=True)
@@ -102,7 +105,7 @@ def _program(path: str, entry: str) -> str:
     return base64.b64encode(content).decode()
 
 
-def _secret_parts(item: dict[str, t.Any], text: str) -> list[str]:
+def _secret_parts(item: FileRow, text: str) -> list[str]:
     """Return the parts of a secret file that errors must not show: the values of data, or the lines of a text and their words."""
     if item.get("data") is not None:
         parts = [form for leaf in _leaves(item["data"]) for form in _written(leaf)]
@@ -135,7 +138,7 @@ class ActionModule(ActionBase):
     _supports_diff = True
     _requires_connection = True
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         plan = self._task.args.get("plan")
         self._task.args = with_plan(self._task.args, own_role(self._task))
@@ -203,14 +206,14 @@ class ActionModule(ActionBase):
         )
         return result
 
-    def _render(self, item: dict[str, t.Any], task_vars: dict[str, t.Any]) -> str:
+    def _render(self, item: FileRow, task_vars: Variables) -> str:
         if item.get("content") is not None:
             return str(item["content"])
         if item.get("data") is not None:
             return self._serialise(item)
         return self._template(item.get("template") or f"{item['path'].lstrip('/')}.j2", task_vars)
 
-    def _serialise(self, item: dict[str, t.Any]) -> str:
+    def _serialise(self, item: FileRow) -> str:
         name = item.get("format") or format_of(item["path"])
         if name is None:
             raise AnsibleActionFail(
@@ -221,7 +224,7 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(f"{item['path']}: {error}") from error
 
-    def _template(self, name: str, task_vars: dict[str, t.Any]) -> str:
+    def _template(self, name: str, task_vars: Variables) -> str:
         lookup = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
         (text,) = lookup.run(
             [self._find_needle("templates", name)],

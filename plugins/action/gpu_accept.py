@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 
 PERIOD_S = 5.0
 # No host is worth a flood of lines.
@@ -22,7 +23,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = True
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         if self._task.async_val:
             return self._execute_module(task_vars=task_vars, wrap_async=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import (
     OF_ROLES,
     Call,
@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import (
     is_as_planned_ahead,
     is_watched,
@@ -37,7 +38,7 @@ REGISTERED = "__common_plans"
 class ActionModule(RoleAction):
     """plan"""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         variables = task_vars or {}
@@ -59,7 +60,7 @@ class ActionModule(RoleAction):
             plan = {**plan, "files": [*plan["files"], *files], "_ansible_no_log": True}
         return {**plan, "requirements": requirements}
 
-    def _plan_ahead(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:
+    def _plan_ahead(self, roles: Sequence[str], variables: Variables) -> JsonObject:
         # A name, or from ansible-core 2.21 on names with expressions.
         if REGISTERED not in (self._task.register or ()):
             raise AnsibleActionFail(f"plans of several roles are for their own tasks: register {REGISTERED}.")
@@ -69,7 +70,7 @@ class ActionModule(RoleAction):
             with contextlib.suppress(Invalid, AnsibleError, TypeError):
                 call = self._call_of("plan", role, variables)
                 calls[call.key] = call
-        planned: dict[str, Any] = {"changed": False, "task": self._task._uuid, "plans": {}}
+        planned: JsonObject = {"changed": False, "task": self._task._uuid, "plans": {}}
         try:
             results = self._start(list(calls.values()), variables)
         except NotRun as error:
@@ -79,7 +80,7 @@ class ActionModule(RoleAction):
         return {**planned, "_ansible_no_log": is_secret}
 
     @staticmethod
-    def _planned_ahead(call: Call, variables: dict[str, Any]) -> dict[str, Any] | None:
+    def _planned_ahead(call: Call, variables: Variables) -> JsonObject | None:
         """Return the plan that was made ahead, if it was made for the same request, and nothing has changed on the host since."""
         ahead = variables.get(REGISTERED) or {}
         planned = ahead.get("plans", {}).get(call.role, {})

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import refused
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
@@ -22,7 +22,7 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import SHARED, platform_files
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import SHARED, Variables, platform_files
 
 # A registered result, unlike a fact, is never one of an earlier run: listeners and disks in a fact cache are outdated.
 REGISTERED = "__common_prepared"
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
     _requires_connection = True
     _supports_async = False
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         # A name, or from ansible-core 2.21 on names with expressions.
@@ -49,18 +49,18 @@ class ActionModule(ActionBase):
         # site.yml knows by it which role has failed.
         return {**self._prepare(task_vars or {}), "role": own_role(self._task) or ""}
 
-    def _prepare(self, variables: dict[str, Any]) -> dict[str, Any]:
+    def _prepare(self, variables: Variables) -> JsonObject:
         message = refusal(self._misspelled(variables))
         if message:
             return {"failed": True, "changed": False, "msg": message}
-        earlier: Mapping[str, Any] = variables["ansible_facts"]
+        earlier: Variables = variables["ansible_facts"]
         if self._is_prepared(variables):
             return {"changed": False, "platform_files": self._platform_files(earlier)}
         try:
             self._check_shared(variables)
         except Invalid as error:
             return refused(error)
-        result: dict[str, Any] = self._execute_module(
+        result: JsonObject = self._execute_module(
             module_name="rigwright.workstation.host_facts",
             module_args={"setup": "service_mgr" not in earlier},
             task_vars=variables,
@@ -78,14 +78,14 @@ class ActionModule(ActionBase):
             "platform_files": self._platform_files(facts),
         }
 
-    def _misspelled(self, variables: dict[str, Any]) -> list[Any]:
+    def _misspelled(self, variables: Variables) -> list[Any]:
         lookup = lookup_loader.get(
             "rigwright.workstation.unknown_variables", loader=self._loader, templar=self._templar
         )
         found: list[Any] = lookup.run([], variables=variables)
         return found
 
-    def _check_shared(self, variables: Mapping[str, Any]) -> None:
+    def _check_shared(self, variables: Variables) -> None:
         """Check the variables that belong to no single role.
 
         :raises Invalid: one does not fit its declaration.
@@ -94,17 +94,17 @@ class ActionModule(ActionBase):
         request_of("common", options, values_of(options, variables, self._templar))
 
     @staticmethod
-    def _is_prepared(variables: Mapping[str, Any]) -> bool:
+    def _is_prepared(variables: Variables) -> bool:
         """Return whether the host has facts of this run. A role that became root needs those that only root can read."""
         earlier, facts = variables.get(REGISTERED), variables["ansible_facts"]
         return bool(earlier and not earlier.get("failed") and facts.get("rigwright", {}).get("uid") == 0)
 
-    def _platform_files(self, facts: Mapping[str, Any]) -> list[str]:
+    def _platform_files(self, facts: Variables) -> list[str]:
         """Return the files with variables of the host's platform that the calling role has, the least specific first."""
         role = self._task._role
         return [] if role is None else [str(file) for file in platform_files(Path(role._role_path), facts)]
 
-    def _removed_policy(self, facts: Mapping[str, Any], variables: dict[str, Any]) -> bool:
+    def _removed_policy(self, facts: Variables, variables: Variables) -> bool:
         if LEFT not in facts["rigwright"]["managed"]:
             return False
         task = self._task.copy()

@@ -6,18 +6,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 
 
 class ActionModule(ActionBase):
     _requires_connection = False
     _supports_async = False
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec={"that": {"type": "raw", "required": True}})
         try:

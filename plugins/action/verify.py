@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import parse, recorded
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action import (
     OF_ROLES,
@@ -18,12 +19,13 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_action
     refused,
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import Invalid, without_secrets
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 
 
 class ActionModule(RoleAction):
     """verify"""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec=OF_ROLES)
         variables = task_vars or {}
@@ -37,7 +39,7 @@ class ActionModule(RoleAction):
             return result
         return {**result, **recorded(_findings(result), self._task, variables)}
 
-    def _verify_all(self, roles: Sequence[str], variables: dict[str, Any]) -> dict[str, Any]:
+    def _verify_all(self, roles: Sequence[str], variables: Variables) -> JsonObject:
         calls, findings, warnings = [], [], []
         for role in roles:
             try:
@@ -62,14 +64,14 @@ class ActionModule(RoleAction):
         return {**recorded(findings, self._task, variables), "warnings": warnings}
 
 
-def _findings(result: dict[str, Any]) -> list[dict[str, str]]:
+def _findings(result: JsonObject) -> list[Finding]:
     try:
         return [parse(finding) for finding in result.pop("findings")]
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error
 
 
-def _not_verified(role: str, problem: object, remedy: str) -> dict[str, str]:
+def _not_verified(role: str, problem: object, remedy: str) -> Finding:
     return {
         "id": f"{role}.verification",
         "status": "fail",

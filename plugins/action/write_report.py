@@ -9,15 +9,17 @@ from __future__ import annotations
 import datetime
 import os
 from pathlib import Path
-from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import callback_loader
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_files, _report_fleet
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import PREVIOUS, Report
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report_junit import junit
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report_page import page, summary
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._requirements import refusal
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 
 CALLBACK = "rigwright.workstation.report"
 # Two machines differ by less when both have the time from the network.
@@ -36,7 +38,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_async = False
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> JsonObject:
         super().run(tmp, task_vars)
         paths = {"type": "list", "elements": "path", "default": []}
         _validation, arguments = self.validate_argument_spec(
@@ -48,7 +50,7 @@ class ActionModule(ActionBase):
                 "hosts": {"type": "list", "elements": "str", "default": []},
             }
         )
-        self._problems: list[dict[str, Any]] = []
+        self._problems: list[Problem] = []
         self._notes: list[str] = []
         self._now = datetime.datetime.now(datetime.UTC)
         files = _paths(arguments["file"]) or self._file_of_the_callback()
@@ -72,7 +74,7 @@ class ActionModule(ActionBase):
     def _refuse(self, variable: str, problem: str, remedy: str) -> None:
         self._problems.append({"ok": False, "variable": variable, "problem": problem, "remedy": remedy})
 
-    def _refused(self) -> dict[str, Any]:
+    def _refused(self) -> JsonObject:
         return {"failed": True, "changed": False, "msg": refusal(self._problems)}
 
     def _file_of_the_callback(self) -> list[Path]:
@@ -125,7 +127,7 @@ class ActionModule(ActionBase):
                 self._notes.append(f"report_previous_file: {path}{problem}; nothing is compared with it.")
         return reports
 
-    def _outputs(self, files: list[Path], earlier_files: list[Path], arguments: dict[str, Any]) -> dict[str, Path]:
+    def _outputs(self, files: list[Path], earlier_files: list[Path], arguments: JsonObject) -> dict[str, Path]:
         """Return the files to write by format; an empty string leaves a format out."""
         outputs: dict[str, Path] = {}
         for name, suffix in (("html", ".html"), ("junit", ".xml")):

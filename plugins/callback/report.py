@@ -81,7 +81,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ansible import __version__ as ansible_version
 from ansible import constants as C
@@ -93,6 +93,8 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils import _inte
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._progress import is_live, named
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     PREVIOUS,
+    ModuleRun,
+    PlayRun,
     Report,
     own_role,
     proves,
@@ -116,7 +118,7 @@ WRITER = "rigwright.workstation.write_report"
 _COLORS = {"pass": C.COLOR_OK, "warn": C.COLOR_WARN, "fail": C.COLOR_ERROR, "skip": C.COLOR_SKIP, "": None}
 
 
-def _noted(task: Task) -> dict[str, Any]:
+def _noted(task: Task) -> ModuleRun:
     """Return what is noted of a module that a task starts."""
     # Facts are gathered once for all roles, by the first that asks.
     return {"role": "common" if task.action == PREPARE else own_role(task), "verify": proves(task)}
@@ -218,7 +220,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._end_play()
-        self._report.plays.append({"name": play.get_name().strip(), "seconds": 0.0})
+        self._report.plays.append(PlayRun(name=play.get_name().strip(), seconds=0.0))
         if self._internals:
             self._internals.start_play(play.strategy)
 

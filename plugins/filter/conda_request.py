@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+
 DOCUMENTATION = r"""
 name: conda_request
 short_description: Turn the environments of the role conda into those of the module
@@ -56,7 +59,7 @@ _value:
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import yaml
 
@@ -73,15 +76,30 @@ ALIKE = 0.8
 SUBDIRECTORY = re.compile(r"/(noarch|(linux|osx|win)-\w+)$")
 
 
+class Request(TypedDict):
+    """The environments for the module, and requirements."""
+
+    environments: list[JsonObject]
+    requirements: list[Problem]
+
+
+class Written(TypedDict, total=False):
+    """What an environment.yml has."""
+
+    packages: list[str]
+    pip: list[str]
+    channels: list[str]
+
+
 def conda_request(
-    rows: list[dict[str, Any]],
+    rows: list[JsonObject],
     files: Mapping[str, str],
     base: list[str] | None = None,
     update: bool = False,
     channels: list[str] | None = None,
-) -> dict[str, Any]:
+) -> Request:
     """Return the environments for the module, and requirements."""
-    environments: list[dict[str, Any]] = []
+    environments: list[JsonObject] = []
     requirements = [_base_is_free(rows, base or [])]
     if base:
         # Conda's own tools need no GPU: a new driver is no reason to solve again.
@@ -102,7 +120,7 @@ def conda_request(
     return {"environments": environments, "requirements": requirements}
 
 
-def _are_free(variable: str, channels: list[str]) -> dict[str, Any]:
+def _are_free(variable: str, channels: list[str]) -> Problem:
     paid = sorted({channel for channel in channels if PAID.fullmatch(channel)})
     return {
         "ok": not paid,
@@ -112,7 +130,7 @@ def _are_free(variable: str, channels: list[str]) -> dict[str, Any]:
     }
 
 
-def _base_is_free(rows: list[dict[str, Any]], base: list[str]) -> dict[str, Any]:
+def _base_is_free(rows: list[JsonObject], base: list[str]) -> Problem:
     return {
         "ok": not base or all(row["name"] != BASE for row in rows),
         "variable": "conda_environments",
@@ -122,8 +140,8 @@ def _base_is_free(rows: list[dict[str, Any]], base: list[str]) -> dict[str, Any]
 
 
 def _environment(
-    row: dict[str, Any], written: dict[str, Any], files: Mapping[str, str], update: bool, default: list[str]
-) -> dict[str, Any]:
+    row: JsonObject, written: Written, files: Mapping[str, str], update: bool, default: list[str]
+) -> JsonObject:
     python = [f"python {row['python']}.*"] if row.get("python") else []
     packages = [*python, *map(plain, [*(row.get("packages") or []), *written.get("packages", [])])]
     pip = [*(row.get("pip") or []), *written.get("pip", [])]
@@ -174,7 +192,7 @@ def channel_of(text: str) -> str:
     return SUBDIRECTORY.sub("", found[1]) if found else ""
 
 
-def _read(text: str) -> tuple[dict[str, Any], str]:
+def _read(text: str) -> tuple[Written, str]:
     """Return the packages and channels of an environment.yml, and the problem with it, if any."""
     try:
         data = yaml.safe_load(text)

@@ -53,7 +53,7 @@ _value:
   type: str
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -61,7 +61,9 @@ from ansible.module_utils.common.validation import check_type_list
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules as firewall_rules_module
 
 
-def firewall_rules(ports: Sequence[Mapping[str, Any]], networks: Sequence[str] | str, service: str) -> str:
+def firewall_rules(
+    ports: Sequence[firewall_rules_module.OpenedPorts], networks: Sequence[str] | str, service: str
+) -> str:
     """Return the file of one service. A text is a list as it is to the argument spec of a role: its parts between commas."""
     try:
         return firewall_rules_module.fragment(ports, check_type_list(networks), service)

@@ -37,19 +37,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import compare
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.accept import verdict as accept
 
 
-def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, str]]]:
+def gpu_fleet(accounts: Mapping[str, Sequence[JsonObject]]) -> dict[str, list[Finding]]:
     """Return the findings of each host."""
     if not isinstance(accounts, Mapping):
         raise AnsibleFilterError("gpu_fleet takes a mapping of hosts, each with the `gpus` that gpu_accept returned")
     reports: Any = [{"host": host, **gpu} for host, gpus in accounts.items() for gpu in gpus]
     problems = compare.fleet(reports)
-    found = {}
+    found: dict[str, list[Finding]] = {}
     for host, gpus in accounts.items():
-        own = [
+        own: list[Finding] = [
             {
                 "id": f"gpu_fleet.{row['uuid']}_{row['test']}",
                 "status": accept.STATUSES[row["verdict"]],
@@ -59,7 +61,7 @@ def gpu_fleet(accounts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
             for row in problems
             if row["host"] == host
         ]
-        alike = {
+        alike: Finding = {
             "id": "gpu_fleet.alike",
             "status": "pass" if gpus else "skip",
             "evidence": "no GPU differs from others of its model" if gpus else "no GPU was measured",

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Release
+
 DOCUMENTATION = r"""
 name: release
 short_description: What to download for this machine, and whether it can be
@@ -64,8 +66,8 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def release(
-    pinned: Mapping[str, Any], name: str, own: Mapping[str, Any], version: str, machine: str, role: str
-) -> dict[str, Any]:
+    pinned: Mapping[str, JsonObject], name: str, own: Mapping[str, JsonObject], version: str, machine: str, role: str
+) -> Release:
     """Return version, address and checksum of a release, and the requirements for it."""
     default = pinned[name]
     changed = own.get(name) or {}

@@ -135,14 +135,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 # Memory, which nobody else can read, and which is gone after a boot.
 SCRATCH = "/run"
-Record = dict[str, t.Any]
 
 
-def open_repositories(module: HostModule, record: Record, version: t.Sequence[int]) -> dict[str, str]:
+def open_repositories(module: HostModule, record: dict[str, JsonObject], version: t.Sequence[int]) -> dict[str, str]:
     """Open the repositories that are due, or retire their old passwords; return what was done.
 
     :raises OpenError: one of them cannot be used; those before it are remembered.
@@ -161,7 +161,7 @@ def open_repositories(module: HostModule, record: Record, version: t.Sequence[in
     return done
 
 
-def would_change(params: t.Mapping[str, t.Any], record: Record) -> bool:
+def would_change(params: t.Mapping[str, t.Any], record: dict[str, JsonObject]) -> bool:
     named = [entry for entry in params["repositories"] if entry["name"] in params["names"]]
     return any(
         RepositoryRecord.of(record.get(entry["name"])).is_due(settings_of(entry, params["user"])) for entry in named

@@ -88,14 +88,12 @@ steps:
 """
 
 import contextlib
-import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import apply as running
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.backup import SPEC, Backup, Failed
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import IDENTITY
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
-
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
 PHASES = ["disks", "files", "system"]
 

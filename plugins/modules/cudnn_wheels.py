@@ -78,11 +78,12 @@ directories:
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_apply import run
 
 
 def main() -> None:
-    wheel = {
+    wheel: Spec = {
         "cuda": {"type": "int", "required": True},
         "version": {"type": "str", "required": True},
         "sha256": {"type": "list", "elements": "str", "required": True},

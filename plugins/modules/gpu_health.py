@@ -238,6 +238,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.direct
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import facts, request, run, state
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health import verdict as health
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.health.report import name_of
@@ -249,7 +250,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 ROOT = "/"
 NONE = "none"
 
-ARGUMENTS: dict[str, t.Any] = {
+ARGUMENTS: Spec = {
     "window": {"type": "str", "default": request.BOOT},
     "limits": {
         "type": "dict",

@@ -315,6 +315,7 @@ error:
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Option, Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.control import MpsError
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mps.run import read_host, run
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml import Nvml, respawn_where_needed
@@ -322,19 +323,19 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_er
 
 
 def main() -> None:
-    priority = {"type": "str", "choices": ["normal", "below_normal"]}
-    partition = {
+    priority: Option = {"type": "str", "choices": ["normal", "below_normal"]}
+    partition: Spec = {
         "name": {"type": "str", "required": True},
         "device": {"type": "str", "required": True},
         "chunks": {"type": "int", "required": True},
     }
-    namespace = {
+    namespace: Spec = {
         "name": {"type": "str", "required": True},
         "active_thread_percentage": {"type": "int"},
         "memory_limit": {"type": "str"},
         "priority": priority,
     }
-    daemon = {
+    daemon: Spec = {
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
         "devices": {"type": "list", "elements": "str", "default": []},
@@ -348,7 +349,7 @@ def main() -> None:
         "clients": {"type": "int"},
         "protocol": {"type": "str", "choices": ["auto", "2", "3"], "default": "auto"},
     }
-    hard_limit = {
+    hard_limit: Spec = {
         "slice": {"type": "str", "required": True},
         "device": {"type": "str", "required": True},
         "soft": {"type": "str", "default": "0M"},

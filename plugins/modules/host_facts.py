@@ -141,7 +141,6 @@ ansible_facts:
 import os
 import pwd
 import re
-import typing as t
 
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible.module_utils.facts.system.distribution import DistributionFactCollector
@@ -150,6 +149,7 @@ from ansible.module_utils.facts.system.service_mgr import ServiceMgrFactCollecto
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host_module import HostModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.pci import DISPLAY, nvidia_devices
@@ -189,10 +189,10 @@ def users() -> dict[str, str]:
     return found
 
 
-def facts_of_setup(module: HostModule) -> dict[str, t.Any]:
+def facts_of_setup(module: HostModule) -> JsonObject:
     """Return facts as ansible.builtin.setup names them. Each collector reads what those before it found."""
     namespace = PrefixFactNamespace("ansible", "ansible_")
-    facts: dict[str, t.Any] = {}
+    facts: JsonObject = {}
     for collector in (PlatformFactCollector, DistributionFactCollector, ServiceMgrFactCollector):
         facts.update(collector(namespace=namespace).collect_with_namespace(module=module, collected_facts=facts))
     return facts

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from ansible.module_utils.common.yaml import yaml_load
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Planned
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES, Variables
 
 
 class Handed(NamedTuple):
@@ -30,9 +31,9 @@ def handed_on() -> list[Handed]:
     return [Handed(kind, *source.split(".")) for kind, source in declared]
 
 
-def planned(task_vars: Mapping[str, Any]) -> dict[str, Any]:
+def planned(task_vars: Variables) -> Planned:
     """Return what earlier roles of the run would have made, by kind: names or rows of all of them, or whether one would have."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for kind, register, key in handed_on():
         value = task_vars.get(register, {}).get(key)
         if isinstance(value, Mapping):
@@ -42,10 +43,10 @@ def planned(task_vars: Mapping[str, Any]) -> dict[str, Any]:
             found[kind] = [*found.get(kind, []), *value]
         elif value:
             found[kind] = value
-    return found
+    return cast("Planned", found)
 
 
-def changes(task_vars: Mapping[str, Any], role: str = "") -> bool:
+def changes(task_vars: Variables, role: str = "") -> bool:
     """Return whether a registered result says that its task would change something.
 
     :param role: short name of the role whose results (``__<role>_...``) count; empty: those of all roles.

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_credentials
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._check_mode import changes
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 
 if TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -22,7 +25,7 @@ KEYS = ("id", "status", "evidence", "remedy")
 _ID = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_-]+)+")
 
 
-def parse(raw: object) -> dict[str, str]:
+def parse(raw: object) -> Finding:
     """Return the finding that *raw* describes; remedy is empty when none is given. What looks like a secret of another file is masked.
 
     Raises ValueError, which names the finding and the key but not its value.
@@ -56,7 +59,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value.strip() != ""
 
 
-def not_seen(finding: dict[str, str]) -> dict[str, str]:
+def not_seen(finding: Finding) -> Finding:
     """Return *finding* as check mode may record it before the change that it is about: pass becomes skip."""
     if finding["status"] != "pass":
         return finding
@@ -64,14 +67,12 @@ def not_seen(finding: dict[str, str]) -> dict[str, str]:
     return {**finding, "status": "skip", "evidence": evidence}
 
 
-def merge(recorded: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def merge(recorded: Sequence[Finding], new: Sequence[Finding]) -> list[Finding]:
     """Return *recorded* with *new*: a finding that is recorded again replaces the earlier one."""
     return list({finding["id"]: finding for finding in [*recorded, *new]}.values())
 
 
-def recorded(
-    findings: Sequence[dict[str, str]], task: Task, task_vars: Mapping[str, Any], changed: bool = False
-) -> dict[str, Any]:
+def recorded(findings: Sequence[Finding], task: Task, task_vars: Variables, changed: bool = False) -> JsonObject:
     """Return the result of a task that records *findings* as facts of the host.
 
     :param changed: whether the task itself changes the host.

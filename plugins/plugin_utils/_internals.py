@@ -17,7 +17,7 @@ import importlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, Any
 
@@ -25,13 +25,14 @@ from ansible import constants as C
 from ansible.plugins import loader
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import ModuleRun
 
 # Any filter: Ansible looks for it in all files with filters of its collection.
 FILTER = "rigwright.workstation.release"
 LOOKUPS = ("rigwright.workstation.unknown_variables", "ansible.builtin.template")
 
-# What is noted of a module that a task starts.
-Note = Callable[[Any], dict[str, Any]]
+Note = Callable[[Any], ModuleRun]
 
 
 class Internals:
@@ -51,7 +52,7 @@ class Internals:
     def start_play(self, strategy: str) -> None:
         self._count_in(_starter_of_mitogen(strategy))
 
-    def end(self) -> list[dict[str, Any]]:
+    def end(self) -> list[ModuleRun]:
         """Return what was noted of each module that was started."""
         self._journal.seek(0)
         runs = [json.loads(line) for line in self._journal]
@@ -82,12 +83,12 @@ def _module_runs_noted(starter: Any, journal: IO[bytes], note: Note) -> Iterator
     execute = starter._execute_module
 
     @functools.wraps(execute)
-    def noted(self: ActionBase, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def noted(self: ActionBase, *args: Any, **kwargs: Any) -> JsonObject:
         # Ansible's own actions give task_vars by name; an action that gives none is counted under no host's name.
         task_vars = kwargs.get("task_vars") or {}
-        run = {"host": task_vars.get("inventory_hostname", "unknown host"), **note(self._task)}
+        run: ModuleRun = {**note(self._task), "host": task_vars.get("inventory_hostname", "unknown host")}
         os.write(journal.fileno(), json.dumps(run).encode() + b"\n")
-        result: dict[str, Any] = execute(self, *args, **kwargs)
+        result: JsonObject = execute(self, *args, **kwargs)
         return result
 
     starter._execute_module = noted
@@ -113,7 +114,7 @@ def _argument_specs_left_out() -> Iterator[None]:
     dump = CallbackBase._dump_results
 
     @functools.wraps(dump)
-    def shortened(self: CallbackBase, result: Mapping[str, Any], *args: Any, **kwargs: Any) -> str:
+    def shortened(self: CallbackBase, result: JsonObject, *args: Any, **kwargs: Any) -> str:
         if "argument_spec_data" in result and self._display.verbosity == 0:
             result = {"msg": result["msg"]}
         return dump(self, result, *args, **kwargs)

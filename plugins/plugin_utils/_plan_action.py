@@ -13,7 +13,7 @@ import importlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,23 +22,23 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import PACKAGE as MODULE_UTILS
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.bundle import collect_all
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.forked import ALONE
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Spec
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _check_mode as check_mode
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._internals import hidden_output
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_request import (
     Invalid,
-    Options,
     options_of,
     request_of,
     values_of,
     without_secrets,
 )
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import own_role
-from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES, variables_in
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import ROLES, Variables, variables_in
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._unchanged import KEY
 
 # The code of the roles, and what runs it on hosts (module_utils).
 PACKAGE, ENTRY = "_roles", "_system.role_run"
-OF_ROLES: dict[str, dict[str, Any]] = {"roles": {"type": "list", "elements": "str", "default": []}}
+OF_ROLES: Spec = {"roles": {"type": "list", "elements": "str", "default": []}}
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Call:
 
     role: str
     kind: str
-    request: dict[str, Any]
-    options: Options
-    values: Mapping[str, Any]
+    request: JsonObject
+    options: Spec
+    values: Variables
     has_secrets: bool
 
-    def shown(self, result: dict[str, Any]) -> dict[str, Any]:
+    def shown(self, result: JsonObject) -> JsonObject:
         """Return a result without the secrets of the request. A plan that was made with secrets, or that found some, is not shown.
 
         Findings are recorded and shown, so secrets are masked in them.
@@ -84,7 +84,7 @@ class Call:
 class NotRun(Exception):
     """A module run has failed; ``result`` is what Ansible has of it."""
 
-    def __init__(self, result: dict[str, Any]) -> None:
+    def __init__(self, result: JsonObject) -> None:
         super().__init__(result.get("msg") or result.get("module_stderr") or "the module has failed")
         self.result = result
 
@@ -118,7 +118,7 @@ class RoleAction(ActionBase):
             )
         return role
 
-    def _call(self, kind: str, task_vars: Mapping[str, Any]) -> Call:
+    def _call(self, kind: str, task_vars: Variables) -> Call:
         """Return the call for the calling role.
 
         :raises Invalid: a variable does not fit the argument spec.
@@ -126,7 +126,7 @@ class RoleAction(ActionBase):
         role = self._role
         return self._call_with(kind, role, self._task._role._role_path, task_vars, self._templar)
 
-    def _call_of(self, kind: str, role: str, task_vars: Mapping[str, Any]) -> Call:
+    def _call_of(self, kind: str, role: str, task_vars: Variables) -> Call:
         """Return the call for a role that is not the calling one.
 
         :raises Invalid: a variable does not fit the argument spec.
@@ -140,7 +140,7 @@ class RoleAction(ActionBase):
         _as_json(call.request)
         return call
 
-    def _call_with(self, kind: str, role: str, path: str, variables: Mapping[str, Any], templar: Any) -> Call:
+    def _call_with(self, kind: str, role: str, path: str, variables: Variables, templar: Any) -> Call:
         options = options_of(path)
         values = values_of(options, variables, templar)
         request, secrets = request_of(role, options, values)
@@ -149,7 +149,7 @@ class RoleAction(ActionBase):
         whole = {**request, **secrets, **context, "planned": planned}
         return Call(role, kind, whole, options, values, any(secrets.values()))
 
-    def _start(self, calls: Sequence[Call], task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def _start(self, calls: Sequence[Call], task_vars: Variables) -> dict[str, JsonObject]:
         """Plan or prove roles in one module run, and return the results by role.
 
         :raises NotRun: the module run itself has failed.
@@ -160,7 +160,7 @@ class RoleAction(ActionBase):
         sources = collect_all([f"{MODULE_UTILS}.{ENTRY}", *(f"{MODULE_UTILS}.{PACKAGE}.{name}" for name in names)])
         # Plans, and clients that prove a role, may return secrets of the host.
         with hidden_output(self._connection):
-            done: dict[str, Any] = self._execute_module(
+            done: JsonObject = self._execute_module(
                 module_name="rigwright.workstation.role",
                 module_args={
                     "sources": base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode(),
@@ -173,14 +173,14 @@ class RoleAction(ActionBase):
             )
         if done.get("failed") or done.get("unreachable"):
             raise NotRun(done)
-        results: dict[str, dict[str, Any]] = done["by_role"]
+        results: dict[str, JsonObject] = done["by_role"]
         # Those that need another Python of the host have been left out.
         alone = [call for call in calls if len(calls) > 1 and ALONE in results[call.role]]
         for call in alone:
             results[call.role] = self._start_one(call, task_vars)
         return {call.role: results[call.role] if call in alone else call.shown(results[call.role]) for call in calls}
 
-    def _start_one(self, call: Call, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _start_one(self, call: Call, task_vars: Variables) -> JsonObject:
         """Plan or prove one role, and return its result, or that of the module run that has failed."""
         try:
             return self._start([call], task_vars)[call.role]
@@ -188,7 +188,7 @@ class RoleAction(ActionBase):
             return {**error.result, "failed": True, "changed": False}
 
 
-def context_of(role: str, kind: str, variables: Mapping[str, Any]) -> Any:
+def context_of(role: str, kind: str, variables: Variables) -> Any:
     """Return what a role needs besides its options, not templated yet: its own variable, or that of all roles without one."""
     names = (f"__{role}_{kind}_context", f"__{role}_context", "__common_context")
     return next((variables[name] for name in names if name in variables), {})
@@ -205,6 +205,6 @@ def defines(code: str, name: str) -> bool:
     return re.search(rf"^(def {name}\(|[\w, ]*\b{name}\b[\w, ]* = )", code, re.MULTILINE) is not None
 
 
-def refused(error: Invalid) -> dict[str, Any]:
+def refused(error: Invalid) -> JsonObject:
     """Return the result for variables that do not fit the argument spec."""
     return {"failed": True, "changed": False, "msg": f"The request is refused:\n{error}"}

@@ -17,9 +17,9 @@ from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible.module_utils.common.yaml import yaml_load
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Option, Spec
+from ansible_collections.rigwright.workstation.plugins.plugin_utils._role import Variables
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._role_variables import OTHER_PREFIXES
-
-Options = Mapping[str, Mapping[str, Any]]
 
 # Shorter values (numbers, switches) occur in findings by themselves.
 MASKED_FROM = 8
@@ -32,14 +32,14 @@ class Invalid(ValueError):
 
 
 @cache
-def options_of(role_path: str, entry_point: str = "main") -> Options:
+def options_of(role_path: str, entry_point: str = "main") -> Spec:
     """Return the options of an entry point of a role."""
     text = Path(role_path, "meta", "argument_specs.yml").read_text(encoding="utf-8")
-    options: Options = yaml_load(text)["argument_specs"].get(entry_point, {}).get("options", {})
+    options: Spec = yaml_load(text)["argument_specs"].get(entry_point, {}).get("options", {})
     return options
 
 
-def values_of(options: Options, variables: Mapping[str, Any], templar: Any) -> dict[str, Any]:
+def values_of(options: Spec, variables: Variables, templar: Any) -> Variables:
     """Return the values of options, each templated by itself: one that cannot be is then named in the error.
 
     :raises Invalid: `omit` is the value, which only options of modules can have.
@@ -56,7 +56,7 @@ def values_of(options: Options, variables: Mapping[str, Any], templar: Any) -> d
     return values
 
 
-def _omitted(name: str, option: Mapping[str, Any]) -> str:
+def _omitted(name: str, option: Option) -> str:
     default = option.get("default", {"list": [], "dict": {}}.get(option.get("type", "str"), ""))
     return (
         f"{name} is `omit`, which a variable of a role cannot be: write what it is otherwise, such as"
@@ -64,7 +64,7 @@ def _omitted(name: str, option: Mapping[str, Any]) -> str:
     )
 
 
-def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def request_of(role: str, options: Spec, values: Variables) -> tuple[JsonObject, JsonObject]:
     """Return the request and its secrets, both by the names of the options without the prefix of the role.
 
     An option is a secret if it, or an option in it, has ``no_log``.
@@ -98,26 +98,26 @@ def request_of(role: str, options: Options, values: Mapping[str, Any]) -> tuple[
             )
         )
     prefixes = (f"{role}_", *(f"{prefix}_" for prefix, owner in OTHER_PREFIXES.items() if owner == role))
-    request: dict[str, Any] = {}
-    secrets: dict[str, Any] = {}
+    request: JsonObject = {}
+    secrets: JsonObject = {}
     for option, value in result.validated_parameters.items():
         prefix = next((prefix for prefix in prefixes if option.startswith(prefix)), "")
         (secrets if _is_secret(options[option]) else request)[option[len(prefix) :]] = value
     return request, secrets
 
 
-def without_secrets(found: Any, options: Options, values: Mapping[str, Any]) -> Any:
+def without_secrets(found: Any, options: Spec, values: Variables) -> Any:
     """Return findings in which the values of options with ``no_log``, and the lines of these values, are masked."""
     secrets = ArgumentSpecValidator(dict(options)).validate(dict(values))._no_log_values
     texts = {text.strip() for secret in secrets for text in (secret, *secret.splitlines())}
     return remove_values(found, {text for text in texts if len(text) >= MASKED_FROM})
 
 
-def _is_secret(option: Mapping[str, Any]) -> bool:
+def _is_secret(option: Option) -> bool:
     return option.get("no_log") is True or any(map(_is_secret, (option.get("options") or {}).values()))
 
 
-def _no_texts(name: str, option: Mapping[str, Any], value: Any) -> Iterator[str]:
+def _no_texts(name: str, option: Option, value: Any) -> Iterator[str]:
     """Yield the names of secret texts that YAML has read as something else."""
     inner = option.get("options") or {}
     if option.get("no_log") is True and option.get("type", "str") == "str":
@@ -131,7 +131,7 @@ def _no_texts(name: str, option: Mapping[str, Any], value: Any) -> Iterator[str]
             yield from _no_texts(f"{name}.{key}", inner.get(key) or {}, each)
 
 
-def _has_login(option: Mapping[str, Any], value: Any) -> bool:
+def _has_login(option: Option, value: Any) -> bool:
     """Return whether an option that is no secret has an address with a user or a password."""
     inner = option.get("options") or {}
     if option.get("no_log") is True:
@@ -143,11 +143,11 @@ def _has_login(option: Mapping[str, Any], value: Any) -> bool:
     return isinstance(value, str) and LOGIN.search(value) is not None
 
 
-def _expected(option: Mapping[str, Any]) -> str:
+def _expected(option: Option) -> str:
     return "a dictionary" if option.get("type") == "dict" else "a list of dictionaries, without a list in it"
 
 
-def _can_be_validated(option: Mapping[str, Any], value: Any) -> bool:
+def _can_be_validated(option: Option, value: Any) -> bool:
     """Return False where ansible-core ends with a TypeError, or shows the value: another type for a dictionary with declared keys."""
     if not option.get("options"):
         return True

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import merge
 
 SCHEMA = 1
@@ -61,7 +63,7 @@ class Work:
 class HostReport:
     """The results of one host; stats are Ansible's own final counts."""
 
-    findings: list[dict[str, str]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     failures: list[dict[str, str | None]] = field(default_factory=list)
     roles: dict[str, Work] = field(default_factory=dict)
     outside_roles: Work = field(default_factory=Work)
@@ -71,7 +73,7 @@ class HostReport:
         """Return the account of *role*; None is what stands outside roles."""
         return self.outside_roles if role is None else self.roles.setdefault(role, Work())
 
-    def add_findings(self, findings: list[dict[str, str]]) -> None:
+    def add_findings(self, findings: list[Finding]) -> None:
         """Take *findings* in; one that is made again takes the place of the earlier one."""
         self.findings = merge(self.findings, findings)
 
@@ -79,6 +81,21 @@ class HostReport:
     def failed(self) -> bool:
         """Return True if Ansible counts the host as failed or as never reached."""
         return bool(self.stats.get("failures") or self.stats.get("unreachable"))
+
+
+class ModuleRun(TypedDict, total=False):
+    """What is noted of a module that a task starts. The role is None outside of one."""
+
+    host: str
+    role: str | None
+    verify: bool
+
+
+class PlayRun(TypedDict):
+    """A play of a report."""
+
+    name: str
+    seconds: float
 
 
 @dataclass
@@ -90,14 +107,14 @@ class Report:
     check_mode: bool
     started: str
     seconds: float = 0.0
-    plays: list[dict[str, Any]] = field(default_factory=list)
+    plays: list[PlayRun] = field(default_factory=list)
     hosts: dict[str, HostReport] = field(default_factory=dict)
 
     def host(self, name: str) -> HostReport:
         """Return the account of the host *name* of the inventory."""
         return self.hosts.setdefault(name, HostReport())
 
-    def add_module_run(self, run: Mapping[str, Any]) -> None:
+    def add_module_run(self, run: ModuleRun) -> None:
         """Count one module run: host, role (or None), verify (whether it proves instead of provisions)."""
         work = self.host(run["host"]).work(run["role"])
         if run["verify"]:
@@ -105,7 +122,7 @@ class Report:
         else:
             work.module_runs += 1
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """Return what is written as JSON."""
         data = {"schema": SCHEMA, **asdict(self)}
         data["seconds"] = round(self.seconds, 3)
@@ -171,7 +188,7 @@ class _Total:
         self.seconds = max(self.seconds, work.seconds)
 
 
-def _host_lines(name: str, host: HostReport, findings: list[dict[str, str]]) -> Iterator[tuple[str, str]]:
+def _host_lines(name: str, host: HostReport, findings: list[Finding]) -> Iterator[tuple[str, str]]:
     yield f"{name}{' FAILED' if host.failed else ''}", "fail" if host.failed else ""
     width = max((len(finding["id"]) for finding in findings), default=0)
     for finding in findings:

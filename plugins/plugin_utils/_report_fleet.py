@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _finding, _report_files
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import (
     OUTSIDE,
     SCHEMA,
     HostReport,
+    PlayRun,
     Report,
     Work,
 )
@@ -201,7 +203,7 @@ def parse(content: bytes) -> Report:
             started=_take(data, "started", str),
             seconds=_take(data, "seconds", float),
             plays=[
-                {"name": _take(play, "name", str, "plays"), "seconds": _take(play, "seconds", float, "plays")}
+                PlayRun(name=_take(play, "name", str, "plays"), seconds=_take(play, "seconds", float, "plays"))
                 for play in _take(data, "plays", list)
             ],
             hosts=_named(_take(data, "hosts", Mapping), _host),
@@ -236,7 +238,7 @@ def _host(name: str, data: object) -> HostReport:
     )
 
 
-def _findings(data: list[Any], place: str) -> Iterator[dict[str, str]]:
+def _findings(data: list[Any], place: str) -> Iterator[Finding]:
     for raw in data:
         if not isinstance(raw, Mapping):
             raise ValueError(f"a finding of {place} is no mapping")
@@ -244,7 +246,12 @@ def _findings(data: list[Any], place: str) -> Iterator[dict[str, str]]:
             parsed = _finding.parse({key: raw.get(key) for key in _finding.KEYS})
         except ValueError as error:
             raise ValueError(f"a finding of {place}: {error}") from error
-        yield {key: clean(value) for key, value in parsed.items()}
+        yield Finding(
+            id=clean(parsed["id"]),
+            status=clean(parsed["status"]),
+            evidence=clean(parsed["evidence"]),
+            remedy=clean(parsed["remedy"]),
+        )
 
 
 def _work(data: object, place: str) -> Work:

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report import OUTSIDE
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._report_fleet import (
     NO_REPORT,
@@ -72,7 +72,7 @@ def _failed_task(case: ET.Element, failed: bool) -> None:
         ET.SubElement(case, "system-out").text = "the task failed, and a rescue caught it"
 
 
-def _finding(case: ET.Element, finding: Mapping[str, str]) -> None:
+def _finding(case: ET.Element, finding: Finding) -> None:
     evidence = shorten(finding["evidence"])
     text = f"{evidence}\nremedy: {shorten(finding['remedy'])}"
     if finding["status"] == "fail":

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
+
+# The variables of a task, by names and with values that users choose.
+Variables = dict[str, Any]
 
 ROLES = Path(__file__).parents[2] / "roles"
 # The dependency of each role.
@@ -24,18 +26,18 @@ PLATFORMS = (
 )
 
 
-def platform_files(role: Path, facts: Mapping[str, Any]) -> list[Path]:
+def platform_files(role: Path, facts: Variables) -> list[Path]:
     """Return the files with variables of a host's platform, the least specific first."""
     names = dict.fromkeys("_".join(str(facts.get(key, "")) for key in keys) for keys in PLATFORMS)
     return [file for name in names if (file := role / "vars" / f"{name}.yml").is_file()]
 
 
-def variables_in(role: Path, loader: DataLoader, variables: Mapping[str, Any]) -> dict[str, Any]:
+def variables_in(role: Path, loader: DataLoader, variables: Variables) -> Variables:
     """Return variables as a task of *role* has them, in the order of precedence, from those of a task outside of it."""
 
-    def load(file: Path) -> dict[str, Any]:
+    def load(file: Path) -> Variables:
         # Without a copy: nothing changes it.
-        content: dict[str, Any] = loader.load_from_file(str(file), unsafe=True, trusted_as_template=True) or {}
+        content: Variables = loader.load_from_file(str(file), unsafe=True, trusted_as_template=True) or {}
         return content
 
     shared = sorted((SHARED / "vars" / "main").glob("*.yml"))

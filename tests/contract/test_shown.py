@@ -86,7 +86,7 @@ def _page(name: str) -> str:
 
 
 def _diff(name: str) -> str:
-    return "".join(diff(Step("/etc/x", MISSING, State("file", os.fsencode(name), 0o644, 0, 0)), "").values())
+    return "".join(map(str, diff(Step("/etc/x", MISSING, State("file", os.fsencode(name), 0o644, 0, 0)), "").values()))
 
 
 PLACES: dict[str, t.Callable[[str], str]] = {

@@ -26,6 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     problem,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import DirectoryRow, FileRow, JsonObject
 
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
@@ -55,8 +56,8 @@ class Refused(Exception):
 class Plan:
     """The files for the caller to write, the state of the mirrors, and why there is none."""
 
-    files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    files: list[FileRow] = dataclasses.field(default_factory=list)
+    directories: list[DirectoryRow] = dataclasses.field(default_factory=list)
     asked: bool = False  # kept: a returned key
     mirrors: list[apt_mirrors.Mirror] = dataclasses.field(default_factory=list)
     requirements: list[Problem] = dataclasses.field(default_factory=list)
@@ -81,12 +82,12 @@ class Plan:
 class Planner:
     """One request and the package sources of the host."""
 
-    def __init__(self, params: t.Mapping[str, t.Any], fetch: apt_mirrors.Fetch) -> None:
+    def __init__(self, params: mirror_request.Params, fetch: apt_mirrors.Fetch) -> None:
         self.params = params
         self.services = mirror_request.Services.of(params)
         self.fetch = fetch
         self.plan = Plan()
-        data: dict[str, t.Any] = {
+        data: JsonObject = {
             key: tuple(value) if isinstance(value, list) else value for key, value in params["distribution"].items()
         }
         self.security_suffix: str = data.pop("security_suffix")
@@ -312,14 +313,35 @@ def failure(message: str, url: str) -> apt_mirrors.Unreachable:
     return apt_mirrors.Missing(reason) if re.match(r"(404|410|403)\b", reason) else apt_mirrors.Unreachable(reason)
 
 
-def plan_for(module: Runner, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+class MirrorPlan(t.TypedDict):
+    """The plan, as the tasks of the role take it. *asked* says whether a mirror was asked."""
+
+    files: list[FileRow]
+    directories: list[DirectoryRow]
+    asked: bool  # kept: a returned key
+    mirrors: list[JsonObject]
+    requirements: list[Problem]
+    wanted: bool
+    remove: bool
+    states: list[str]
+    fit: bool
+    update: list[str]
+    checks: list[str]
+    findings: list[Finding]
+
+
+def plan_for(module: Runner, params: mirror_request.Params) -> MirrorPlan:
     """Return the plan for the variables of the role."""
     planner = Planner(params, fetcher(module, params["timeout"]))
     plan = planner.run()
     update = planner.update()
     wanted = any(planner.services)
     return {
-        **dataclasses.asdict(plan),
+        "files": plan.files,
+        "directories": plan.directories,
+        "asked": plan.asked,
+        "mirrors": [dataclasses.asdict(mirror) for mirror in plan.mirrors],
+        "requirements": plan.requirements,
         "wanted": wanted,
         "remove": not wanted and is_due(Tree(ROOT), "mirrors"),
         "states": plan.states,

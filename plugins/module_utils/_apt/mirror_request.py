@@ -9,9 +9,24 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirrors_options import MirrorsOptions
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    JsonObject,
+    Planned,
+)
 
-Params = t.Mapping[str, t.Any]
+
+class Params(MirrorsOptions):
+    """A request: the options, and what ``__mirrors_context`` adds."""
+
+    profiles: dict[str, JsonObject]
+    archive: str
+    distribution: JsonObject
+    planned: Planned
+
 
 # No quotes or shell characters: the addresses are also written to a shell file.
 ADDRESS = re.compile(r"https?://[^\s'\"<>\[\]{}$`]+")
@@ -72,17 +87,20 @@ def problems(params: Params, services: Services) -> t.Iterator[Problem]:
             "has no TLS, so pip would refuse it",
             "use https:// (this role never sets trusted-host, which switches the check of certificates off)",
         )
-    for name, unit in (("max_age_days", "days"), ("timeout", "seconds")):
-        if params[name] < 1:
+    for name, number, unit in (
+        ("max_age_days", params["max_age_days"], "days"),
+        ("timeout", params["timeout"], "seconds"),
+    ):
+        if number < 1:
             yield problem(f"mirrors_{name}", f"is not a number of {unit}", "set it to 1 or more")
 
 
-def files(services: Services) -> tuple[list[dict[str, t.Any]], list[dict[str, str]]]:
+def files(services: Services) -> tuple[list[FileRow], list[DirectoryRow]]:
     """Return the files as config_files takes them, and their directories: drop-ins where the program reads them.
 
     uv reads one file, whose original is restored later.
     """
-    found: list[dict[str, t.Any]] = []
+    found: list[FileRow] = []
     directories: list[str] = []
     if services.uv_url:
         directories.append("/etc/uv")

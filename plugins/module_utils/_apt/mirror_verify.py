@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from ansible.module_utils.urls import ConnectionError as NoConnection
 from ansible.module_utils.urls import MissingModuleError, open_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import mirror_request
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_plan import MirrorPlan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import deadline
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 
@@ -100,7 +101,7 @@ def findings(
     run: t.Callable[..., Outcome],
     ask: t.Callable[[str], str],
     wanted: mirror_request.Services,
-    plan: t.Mapping[str, t.Any],
+    plan: MirrorPlan,
 ) -> list[Finding]:
     """Return the findings on each service that has a mirror."""
     found = []
@@ -116,7 +117,7 @@ def findings(
     return found
 
 
-def verify(host: Host, params: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
+def verify(host: Host, params: mirror_request.Params, plan: MirrorPlan) -> list[Finding]:
     """Return the findings for the variables of the role."""
     asking = functools.partial(ask, params["timeout"])
     return findings(host.run_client, asking, mirror_request.Services.of(params), plan)

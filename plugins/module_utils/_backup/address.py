@@ -18,7 +18,11 @@ import re
 import typing as t
 import urllib.parse
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupRepositories
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import parse_sftp
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import BackupRequest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, Spec
 
 LOCAL, SFTP, REST, S3, OTHER = "local", "sftp", "rest", "s3", "other"
 SHORTEST = 12
@@ -27,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _OTHERS = ("azure:", "b2:", "gs:", "rclone:", "swift:")
 
 # The options of a repository in modules.
-OPTIONS: dict[str, dict[str, t.Any]] = {
+OPTIONS: Spec = {
     "name": {"type": "str", "required": True},
     "url": {"type": "str", "required": True, "no_log": False},
     "password": {"type": "str", "no_log": True},
@@ -43,8 +47,29 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "init": {"type": "bool", "default": True},
 }
 
-Entry = t.Mapping[str, t.Any]
-Row = dict[str, t.Any]
+
+def public_rows(request: BackupRequest) -> list[RepositoryRow]:
+    """Return the repositories of a request without secrets (_backup/request.py)."""
+    return t.cast("list[RepositoryRow]", request["repositories"])
+
+
+class RepositoryRow(t.TypedDict):
+    """A repository without its secrets."""
+
+    name: str
+    kind: str
+    local_path: str
+    clear: bool
+    append_only: bool
+    init: bool
+    password_file: str
+    options: list[str]
+    ca: bool
+    ssh: bool
+    secrets: list[str]
+    fingerprint: str
+    access: str
+    place: str
 
 
 class Address(t.NamedTuple):
@@ -81,7 +106,7 @@ def parse(url: str) -> Address | None:
     return Address(OTHER, "", "", encrypted=True) if url.startswith(_OTHERS) and len(url) > url.index(":") + 1 else None
 
 
-def full(entry: Entry) -> str:
+def full(entry: BackupRepositories) -> str:
     """Return the address as restic takes it, with the user and the password of a REST server."""
     url = str(entry["url"])
     user = entry.get("user")
@@ -93,18 +118,20 @@ def full(entry: Entry) -> str:
     return "rest:" + urllib.parse.urlunsplit(parts._replace(netloc=f"{credentials}@{place}"))
 
 
-def texts(entry: Entry) -> dict[str, str]:
+def texts(entry: BackupRepositories) -> dict[str, str]:
     """Return the content of each file of a repository, by kind. All but `ca` and `known_hosts` are secret."""
     found = {"address": full(entry) + "\n"}
     if entry.get("password"):
         found["password"] = f"{entry['password']}\n"
-    if entry.get("env"):
+    environment = entry.get("env")
+    if environment:
         found["environment"] = (
-            json.dumps({str(key): str(value) for key, value in entry["env"].items()}, sort_keys=True) + "\n"
+            json.dumps({str(key): str(value) for key, value in environment.items()}, sort_keys=True) + "\n"
         )
-    for kind, key in (("ca", "ca_certificate"), ("ssh_key", "ssh_key"), ("known_hosts", "known_hosts")):
-        if entry.get(key):
-            found[kind] = str(entry[key]).rstrip("\n") + "\n"
+    public_texts = ("ca", entry.get("ca_certificate")), ("known_hosts", entry.get("known_hosts"))
+    for kind, text in (("ssh_key", entry.get("ssh_key")), *public_texts):
+        if text:
+            found[kind] = str(text).rstrip("\n") + "\n"
     return found
 
 
@@ -131,7 +158,7 @@ def fingerprint(name: str, secret: str) -> str:
     ).hex()
 
 
-def public(entry: Entry) -> Row:
+def public(entry: BackupRepositories) -> RepositoryRow:
     """Return a repository without its secrets."""
     address = parse(str(entry["url"]))
     name, options = str(entry["name"]), [str(option) for option in entry.get("options") or []]
@@ -155,9 +182,9 @@ def public(entry: Entry) -> Row:
     }
 
 
-def requirements(entries: t.Sequence[Entry]) -> list[Row]:
+def requirements(entries: t.Sequence[BackupRepositories]) -> list[Problem]:
     """Validate the repositories; no message contains a secret."""
-    found: list[Row] = []
+    found: list[Problem] = []
 
     def demand(ok: bool, problem: str, remedy: str) -> None:
         found.append({"ok": ok, "variable": VARIABLE, "problem": problem, "remedy": remedy})
@@ -168,14 +195,13 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
     for entry in entries:
         name, url = str(entry["name"]), str(entry["url"])
         address = None if has_secret(url) else parse(url)
-        for key in ("append_only", "init"):
+        for key, value in (("append_only", entry.get("append_only")), ("init", entry.get("init"))):
             demand(
-                isinstance(entry.get(key), (bool, type(None))),
-                f"has for {name} {key}: {entry.get(key)!r}, which is neither true nor false",
+                isinstance(value, (bool, type(None))),
+                f"has for {name} {key}: {value!r}, which is neither true nor false",
                 "write true or false, without quotes",
             )
-        for key in ("url", "password_file"):
-            text = str(entry.get(key) or "")
+        for key, text in (("url", url), ("password_file", str(entry.get("password_file") or ""))):
             demand(
                 text.isprintable() and text == text.strip() and not text.endswith("\\"),
                 f"has for {name} a {key} with a line break, or a blank or backslash at an end",
@@ -244,13 +270,14 @@ def requirements(entries: t.Sequence[Entry]) -> list[Row]:
     return found
 
 
-def files(entries: t.Sequence[Entry], folder: str) -> list[Row]:
+def files(entries: t.Sequence[BackupRepositories], folder: str) -> list[FileRow]:
     """Return the files as config_files takes them."""
     return [
         {
             "path": f"{folder}/{entry['name']}.{kind}",
             "content": text,
-            **({"mode": "0644"} if kind in ("ca", "known_hosts") else {"mode": "0600", "secret": True}),
+            "mode": "0644" if kind in ("ca", "known_hosts") else "0600",
+            "secret": kind not in ("ca", "known_hosts"),
         }
         for entry in entries
         for kind, text in sorted(texts(entry).items())

@@ -14,37 +14,35 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import excludes
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import NAME
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import (
+    NAME,
+    RepositoryRow,
+    public_rows,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupJobs
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host, schedules_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import KEEP
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import JOB, MACHINE, PART
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import BackupRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import problems_of_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_new_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
-Row = dict[str, t.Any]
 _HOST = re.compile(r"[\w.-]+")
 _WITHIN = re.compile(r"(\d+[ymdh])+")
-_LIMITS = {
-    "check_subset_parts": (1, 256),  # restic takes no more
-    "drill_files": (1, math.inf),
-    "retry_lock_s": (0, math.inf),
-    "limit_upload_kib": (0, math.inf),
-    "limit_download_kib": (0, math.inf),
-    "randomized_delay_s": (0, math.inf),
-}
-_VERBS = (states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
 
 
-def retention_of(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+def retention_of(row: BackupJobs, request: BackupRequest) -> JsonObject:
     """Return the retention of a job, which is that of the role by default."""
-    return row["retention"] if row.get("retention") is not None else request["retention"]
+    own = row.get("retention")
+    return request["retention"] if own is None else own
 
 
-def problems(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Problem]:
+def problems(request: BackupRequest, host: Host) -> t.Iterator[Problem]:
     """Yield the problems of a request on this host."""
-    targets = {row["name"]: row for row in request["repositories"]}
+    targets = {row["name"]: row for row in public_rows(request)}
     unfit = list(kinds.problems(request))
     yield from unfit
     if unfit:
@@ -62,29 +60,29 @@ def problems(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Problem]:
             f"has {path}, which is a link to {real}",
             f"name {real}: of a link nothing is backed up but itself",
         )
-    for row in request["repositories"]:
-        off = [place for place in host.fstab if row["local_path"] and is_within(row["local_path"], place)]
+    for target in targets.values():
+        off = [place for place in host.fstab if target["local_path"] and is_within(target["local_path"], place)]
         mounted = {mount.target for mount in host.mounts}
         for place in off:
             if place not in mounted:
-                text = f"has {row['name']} on {place}, which is in fstab and not mounted"
+                text = f"has {target['name']} on {place}, which is in fstab and not mounted"
                 yield problem("backup_repositories", text, "mount it: the backups would fill the disk below it")
-        if row["password_file"] and row["password_file"] in host.missing:
+        if target["password_file"] and target["password_file"] in host.missing:
             yield problem(
                 "backup_repositories",
-                f"has for {row['name']} the password_file {row['password_file']}, which does not exist",
+                f"has for {target['name']} the password_file {target['password_file']}, which does not exist",
                 "create it",
             )
-        if row["local_path"] in host.unfit:
-            text, remedy = host.unfit[row["local_path"]]
-            yield problem("backup_repositories", f"has {row['name']}, which {text}", remedy)
-        found = host.exposed.get(row["password_file"] or "")
+        if target["local_path"] in host.unfit:
+            text, remedy = host.unfit[target["local_path"]]
+            yield problem("backup_repositories", f"has {target['name']}, which {text}", remedy)
+        found = host.exposed.get(target["password_file"] or "")
         if found:
             yield problem(
                 "backup_repositories",
-                f"has for {row['name']} the password_file {row['password_file']}, and users other than root can read or change"
+                f"has for {target['name']} the password_file {target['password_file']}, and users other than root can read or change"
                 f" {', '.join(found)}",
-                f"`chown root:root` and `chmod go-w` the directories, `chmod 600 {row['password_file']}`; or name another file",
+                f"`chown root:root` and `chmod go-w` the directories, `chmod 600 {target['password_file']}`; or name another file",
             )
     for schedule, text in sorted(host.calendar.items()):
         if text:
@@ -95,15 +93,13 @@ def problems(request: t.Mapping[str, t.Any], host: Host) -> t.Iterator[Problem]:
             )
 
 
-def schedule_variable(schedule: str, request: t.Mapping[str, t.Any]) -> str:
+def schedule_variable(schedule: str, request: BackupRequest) -> str:
     """Return the variable that has a schedule."""
-    for key in ("schedule", *(f"{verb}_schedule" for verb in _VERBS)):
-        if request[key] == schedule:
-            return f"backup_{key}"
-    return "backup_jobs"
+    of_verbs = {"schedule": request["schedule"], **schedules_of(request)}
+    return next((f"backup_{key}" for key, value in of_verbs.items() if value == schedule), "backup_jobs")
 
 
-def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def general_problems(request: BackupRequest) -> t.Iterator[Problem]:
     """Yield the problems of the variables other than jobs and repositories."""
     if not request["repositories"]:
         yield problem("backup_repositories", "is empty", "name a repository, as docs/backup.md does")
@@ -125,8 +121,8 @@ def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
             "is no absolute path",
             "name node_exporter's directory, as /var/lib/prometheus/node-exporter, or leave it empty",
         )
-    for key in ("dataset_paths", "drill_paths"):
-        wrong = [path for path in request[key] if not absolute(path)]
+    for key, paths in (("dataset_paths", request["dataset_paths"]), ("drill_paths", request["drill_paths"])):
+        wrong = [path for path in paths if not absolute(path)]
         if wrong:
             yield problem(
                 f"backup_{key}",
@@ -139,10 +135,17 @@ def general_problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
         yield problem(
             "backup_notify_command", "begins with what is no program", "give a list of words, the program first"
         )
-    for key, (least, most) in _LIMITS.items():
-        if not least <= request[key] <= most:
-            bounds = f"{least} or more" if most == math.inf else f"{least} to {most}"
-            yield problem(f"backup_{key}", f"is {request[key]}", f"set it to {bounds}")
+    for key, number, least, most in (
+        ("check_subset_parts", request["check_subset_parts"], 1, 256.0),  # restic takes no more
+        ("drill_files", request["drill_files"], 1, math.inf),
+        ("retry_lock_s", request["retry_lock_s"], 0, math.inf),
+        ("limit_upload_kib", request["limit_upload_kib"], 0, math.inf),
+        ("limit_download_kib", request["limit_download_kib"], 0, math.inf),
+        ("randomized_delay_s", request["randomized_delay_s"], 0, math.inf),
+    ):
+        if not least <= number <= most:
+            bounds = f"{least} or more" if most == math.inf else f"{least} to {most:.0f}"
+            yield problem(f"backup_{key}", f"is {number}", f"set it to {bounds}")
     wrong = sorted({*request["max_age_h"]} - states.MAX_AGE_H.keys())
     if wrong or not all(kinds.is_count(hours) and hours for hours in request["max_age_h"].values()):
         yield problem(
@@ -158,7 +161,7 @@ def absolute(path: str) -> bool:
 
 
 def job_problems(
-    row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Mapping[str, Row], host: Host
+    row: BackupJobs, request: BackupRequest, targets: t.Mapping[str, RepositoryRow], host: Host
 ) -> t.Iterator[Problem]:
     """Yield the problems of one job."""
     name = str(row["name"])
@@ -203,10 +206,11 @@ def job_problems(
             'say what is to be backed up, or set schedule: "" for a job that only lets the snapshots of another host go',
         )
     yield from retention_problems(wrong, retention_of(row, request))
-    if row.get("host") and not _HOST.fullmatch(row["host"]):
-        yield wrong(f"the host {row['host']!r}, which is no name of one", "use letters, digits, dots and -")
+    host_name = row.get("host")
+    if host_name and not _HOST.fullmatch(host_name):
+        yield wrong(f"the host {host_name!r}, which is no name of one", "use letters, digits, dots and -")
     for kind in kinds.WITH_COMMANDS:
-        for number, spec in enumerate(row.get(kind) or []):
+        for number, spec in enumerate(kinds.commands_of(row, kind)):
             for program in spec.get("programs") or []:
                 if host.exposed.get(program):
                     yield wrong(
@@ -233,7 +237,7 @@ def job_problems(
         yield wrong(f"the exclude_sets {', '.join(unknown)}", f"choose among {', '.join(excludes.SETS)}")
 
 
-def retention_problems(wrong: t.Callable[[str, str], Problem], retention: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def retention_problems(wrong: t.Callable[[str, str], Problem], retention: JsonObject) -> t.Iterator[Problem]:
     """Yield the problems of a retention."""
     counts = {key: value for key, value in retention.items() if key != "within" and value is not None}
     unknown = sorted({*retention} - {*KEEP})
@@ -249,7 +253,7 @@ def retention_problems(wrong: t.Callable[[str, str], Problem], retention: t.Mapp
         )
 
 
-def overlaps(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def overlaps(request: BackupRequest) -> t.Iterator[Problem]:
     """Yield the paths that two jobs would back up into one repository: twice the time, and two retentions for one path."""
     only = request["repositories"][0]["name"] if len(request["repositories"]) == 1 else None
     rows = [(str(row["name"]), row.get("repository") or only, row) for row in request["jobs"]]

@@ -34,12 +34,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import status as status_findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import RESTORE, ConfigError, Restic
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Result, State
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import notify
 
 VERBS = (states.RUN, states.FORGET, states.PRUNE, states.CHECK, states.DRILL)
-Probe = t.Callable[[Config], "list[dict[str, str]]"]
+Probe = t.Callable[[Config], "list[Finding]"]
 _PARTS = ("pre", "dumps", "main", "end")
 
 
@@ -79,7 +82,7 @@ def step(config: Config, place: Place, part: str, verb: str, subject: str) -> in
     # The other units may read all files, or read no state.
     closed = states.closed(place) if verb in (states.FORGET, states.CHECK) else ""
 
-    def work() -> keeping.Result:
+    def work() -> Result:
         if verb == states.FORGET:
             job = config.job(subject)
             foreign = functools.partial(identity.problem, place, job)
@@ -140,7 +143,7 @@ def start(config: Config, place: Place, verb: str, subject: str) -> int:
     return print_result(config, verb, subject, state)
 
 
-def read_progress(config: Config, place: Place, verb: str, subject: str) -> dict[str, t.Any]:
+def read_progress(config: Config, place: Place, verb: str, subject: str) -> JsonObject:
     try:
         return step_files.read_step_file(config, place, verb, subject, step_files.PROGRESS)
     except step_files.Refused:
@@ -159,11 +162,11 @@ def show(line: str) -> None:
     sys.stdout.flush()
 
 
-def progress_line(progress: t.Mapping[str, t.Any]) -> str:
+def progress_line(progress: JsonObject) -> str:
     """Format the progress of a run."""
     if not progress:
         return ""
-    done, total = progress.get("bytes_done", progress.get("bytes_restored", 0)), progress.get("total_bytes", 0)
+    done, total = progress.get("bytes_done") or progress.get("bytes_restored") or 0, progress.get("total_bytes", 0)
     remaining = progress.get("seconds_remaining")
     return (
         f"{100 * progress.get('percent_done', 0):5.1f} %  {size(done)} of {size(total)}"
@@ -181,7 +184,7 @@ def size(number: float) -> str:
     return f"{number:.1f} TiB"
 
 
-def print_result(config: Config, verb: str, subject: str, state: t.Mapping[str, t.Any]) -> int:
+def print_result(config: Config, verb: str, subject: str, state: State) -> int:
     kind = str(state.get("kind"))
     facts = []
     # A run that made no snapshot still has the one before.

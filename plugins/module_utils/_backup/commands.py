@@ -16,7 +16,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH, as_user, end_group
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Result
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import DUMP, EXPOSED, HOOK
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import CommandRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 
 HOOK_TIMEOUT_S = 300
@@ -38,7 +40,7 @@ class Failure(t.NamedTuple):
     kind: str
     message: str
 
-    def result(self) -> dict[str, str]:
+    def result(self) -> Result:
         """Return the failure as the result of a run."""
         return {"kind": self.kind, "words": self.message}
 
@@ -60,7 +62,7 @@ def _cannot_be_run(error: Exception, user: str) -> str:
     return "cannot be run: its command or the result has a character that no argument can have"
 
 
-def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping[str, t.Any]) -> Failure | None:
+def run_hook(hook: CommandRow, name: str, job: str, result: Result) -> Failure | None:
     """Run a hook; return how it failed, or None.
 
     :param name: the name of the hook in messages, such as `pre[0]`.
@@ -97,7 +99,7 @@ def run_hook(hook: t.Mapping[str, t.Any], name: str, job: str, result: t.Mapping
 class Dump:
     """The output of a command on its way to restic. restic sees its end only when the command has ended well."""
 
-    def __init__(self, spec: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, spec: CommandRow) -> None:
         self.spec = spec
         self.problem = ""
         self.kind = DUMP

@@ -22,6 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     read_version,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import JOB
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import CommandRow
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +65,12 @@ class Job:
     exclude_caches: bool = True
     one_file_system: bool = True
     tags: t.Sequence[str] = ()
-    retention: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    dumps: t.Sequence[t.Mapping[str, t.Any]] = ()
-    pre: t.Sequence[t.Mapping[str, t.Any]] = ()
-    post: t.Sequence[t.Mapping[str, t.Any]] = ()
-    post_failure: t.Sequence[t.Mapping[str, t.Any]] = ()
-    always: t.Sequence[t.Mapping[str, t.Any]] = ()
+    retention: JsonObject = dataclasses.field(default_factory=dict)
+    dumps: t.Sequence[CommandRow] = ()
+    pre: t.Sequence[CommandRow] = ()
+    post: t.Sequence[CommandRow] = ()
+    post_failure: t.Sequence[CommandRow] = ()
+    always: t.Sequence[CommandRow] = ()
     timeout_s: int = 0
     schedule: str | None = None
     max_age_h: int = 0
@@ -137,7 +139,7 @@ class Config:
         return sorted({path for job in self.jobs.values() for path in job.paths})
 
 
-def from_fields(kind: t.Any, values: t.Mapping[str, t.Any]) -> t.Any:
+def from_fields(kind: t.Any, values: t.Mapping[str, object]) -> t.Any:
     """Build a dataclass from JSON; keys that a newer role has added are ignored."""
     names = {field.name for field in dataclasses.fields(kind)}
     return kind(**{key: value for key, value in values.items() if key in names})

@@ -29,8 +29,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     Outcome,
     judge,
 )
-
-Result = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Drawn, DumpResult, Result
 
 
 def restore(
@@ -84,8 +83,10 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     :param scratch: an empty directory that nobody else can enter.
     """
     try:
-        drawn = states.read_list(states.list_of(place, "sample", job.name), strict=True) if job.paths else {}
-        dumps = states.read_list(states.list_of(place, "dumps", job.name), strict=True) if job.dumps else {}
+        drawn: Drawn = states.read_list(states.list_of(place, "sample", job.name), strict=True) if job.paths else {}
+        dumps: dict[str, DumpResult] = (
+            states.read_list(states.list_of(place, "dumps", job.name), strict=True) if job.dumps else {}
+        )
     except states.Damaged as error:
         return {"kind": states.NOTHING, "words": str(error)}
     last = states.read_state(place, states.RUN, job.name)
@@ -130,9 +131,9 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
             "lost": lost[:100],
         }
     if not outcome.ok:
-        result.update(kind=DAMAGED if outcome.kind == "failed" else outcome.kind, words=outcome.message)
+        result.update({"kind": DAMAGED if outcome.kind == "failed" else outcome.kind, "words": outcome.message})
     elif lacking:
-        result.update(kind=states.NOTHING, words=lacking)
+        result.update({"kind": states.NOTHING, "words": lacking})
     else:
         changing, new = ", ".join(drawn.get("changed", [])), ", ".join(sorted(added))
         notes = (
@@ -143,15 +144,15 @@ def compare(config: Config, place: Place, job: Job, restic: Restic, scratch: str
     return result
 
 
-def drill_files(config: Config, restic: Restic, drawn: Result, scratch: str) -> tuple[Outcome, list[str]]:
+def drill_files(config: Config, restic: Restic, drawn: Drawn, scratch: str) -> tuple[Outcome, list[str]]:
     """Restore the files on the list; return the outcome and the losses."""
-    wanted: dict[str, sampling.Described] = drawn["files"]
+    wanted = drawn["files"]
     names = sorted({*wanted, *(other for row in wanted.values() for other in row.get("links", []))})
     done = restore(restic, config, drawn["snapshot"], scratch, [literal(name) for name in names])
     return judge(done), sampling.compare(wanted, scratch)
 
 
-def drill_dumps(config: Config, restic: Restic, dumps: t.Mapping[str, Result]) -> tuple[Outcome, list[str]]:
+def drill_dumps(config: Config, restic: Restic, dumps: t.Mapping[str, DumpResult]) -> tuple[Outcome, list[str]]:
     """Read each dump whole, and compare it with the output of its command; return the outcome and the losses."""
     outcomes, lost = [], []
     for name, row in dumps.items():

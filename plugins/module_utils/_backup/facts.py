@@ -12,17 +12,27 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import record
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import fingerprint
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import (
+    RepositoryRow,
+    fingerprint,
+    public_rows,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupJobs
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.coverage import links
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.hooks import exposed
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.location import Unfit, unfit
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import read_password
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import PATH
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.units import FOLDER
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import WITH_COMMANDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import (
+    WITH_COMMANDS,
+    BackupRequest,
+    commands_of,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, release_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.release import is_program
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Planned
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     Mount,
     parse_fstab,
@@ -49,7 +59,7 @@ class Host:
         default_factory=dict
     )  # paths of jobs that are links, and their targets
     fingerprints: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # of the content of password files
-    record: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    record: t.Mapping[str, JsonObject] = dataclasses.field(default_factory=dict)
     units: t.Sequence[str] = ()  # units of this role that exist
     outdated: bool = False  # whether systemd has loaded older services than the files
     exposed: t.Mapping[str, t.Sequence[str]] = dataclasses.field(
@@ -69,22 +79,38 @@ class Host:
         return [name for name in self.units if name.endswith(".service") and "@" not in name]
 
 
+def schedules_of(request: BackupRequest) -> dict[str, str]:
+    """Return the schedules of all but the jobs themselves, by their options."""
+    return {
+        "forget_schedule": request["forget_schedule"],
+        "prune_schedule": request["prune_schedule"],
+        "check_schedule": request["check_schedule"],
+        "drill_schedule": request["drill_schedule"],
+    }
+
+
 def read_units(tree: Tree) -> list[str]:
     """Return the names of the role's unit files."""
     return [name for name in tree.names(FOLDER) if name.startswith("rigwright-backup-")]
 
 
-def read_release_due(request: t.Mapping[str, t.Any], tree: Tree) -> bool:
+def read_release_due(request: BackupRequest, tree: Tree) -> bool:
     """Return whether the release has to be installed or removed; True for one that release_archive refuses."""
-    release: dict[str, t.Any] = {"name": "restic", "user": "backup", "install_root": tree.at("/opt"), "state": "absent"}
-    if request["state"] == "present" and request["version"]:
-        chosen = {name: request["release"][name] for name in ("version", "url", "checksum")}
-        programs = {tree.at(request["program"]): is_program(chosen["url"])}
-        release.update(chosen, state="present", programs=programs)
-    return release_run.is_due(**release)
+    root, release = tree.at("/opt"), request["release"]
+    if request["state"] == "absent" or not request["version"]:
+        return release_run.is_due(name="restic", user="backup", install_root=root, state="absent")
+    return release_run.is_due(
+        name="restic",
+        user="backup",
+        install_root=root,
+        version=release["version"],
+        url=release["url"],
+        checksum=release["checksum"],
+        programs={tree.at(request["program"]): is_program(release["url"])},
+    )
 
 
-def read_installed(request: t.Mapping[str, t.Any], tree: Tree) -> Host:
+def read_installed(request: BackupRequest, tree: Tree) -> Host:
     """Read what the role installed."""
     return Host(units=read_units(tree), release_due=read_release_due(request, tree))
 
@@ -109,10 +135,10 @@ def ask_calendar(run: Run, schedules: t.Iterable[str]) -> dict[str, str]:
 
 
 def read_exposed(
-    jobs: t.Sequence[t.Mapping[str, t.Any]], repositories: t.Sequence[t.Mapping[str, t.Any]], tree: Tree
+    jobs: t.Sequence[BackupJobs], repositories: t.Sequence[RepositoryRow], tree: Tree
 ) -> t.Iterator[tuple[str, list[str]]]:
     """Yield what users other than root can change of the programs that root runs, and change or read of password files."""
-    specs = [spec for job in jobs for kind in WITH_COMMANDS for spec in job.get(kind) or []]
+    specs = [spec for job in jobs for kind in WITH_COMMANDS for spec in commands_of(job, kind)]
     for name in sorted({name for spec in specs for name in spec.get("programs") or []}):
         yield name, exposed(tree.at(shutil.which(name, path=PATH) or name))
     for row in repositories:
@@ -121,7 +147,7 @@ def read_exposed(
 
 
 def read_unfit(
-    repositories: t.Sequence[t.Mapping[str, t.Any]], user: str, tree: Tree, gone: t.Mapping[str, str]
+    repositories: t.Sequence[RepositoryRow], user: str, tree: Tree, gone: t.Mapping[str, str]
 ) -> t.Iterator[tuple[str, Unfit | None]]:
     """Yield why root cannot give the directory of a repository to the user of the units.
 
@@ -135,10 +161,10 @@ def read_unfit(
             yield path, unfit(tree.at(path), user)
 
 
-def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.Mapping[str, t.Any]) -> Host:
+def read_host(run: Run, request: BackupRequest, tree: Tree, planned: Planned) -> Host:
     """Read all facts that a plan needs."""
-    jobs, repositories = request["jobs"], request["repositories"]
-    schedules = [request["schedule"], *(request[f"{verb}_schedule"] for verb in ("forget", "prune", "check", "drill"))]
+    jobs, repositories = request["jobs"], public_rows(request)
+    schedules = [request["schedule"], *schedules_of(request).values()]
     schedules += [str(job["schedule"]) for job in jobs if job.get("schedule")]
     mounts = with_planned(read_mounts(tree.at("/proc/self/mountinfo")), planned)
     of_jobs = [path for job in jobs for path in job.get("paths") or []]
@@ -147,7 +173,7 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
     passwords = {
         row["name"]: read_password(tree.at(row["password_file"])) for row in repositories if row["password_file"]
     }
-    commands = [spec for job in jobs for kind in WITH_COMMANDS for spec in job.get(kind) or []]
+    users = [spec.get("user") for job in jobs for kind in WITH_COMMANDS for spec in commands_of(job, kind)]
     installed = read_installed(request, tree)
     coming = {*(planned.get("directories") or []), *(row["target"] for row in planned.get("mounts") or [])}
     packages = parse_status(tree.text(STATUS))
@@ -168,7 +194,5 @@ def read_host(run: Run, request: t.Mapping[str, t.Any], tree: Tree, planned: t.M
         outdated=read_outdated(run, installed.services()),
         exposed={path: places for path, places in read_exposed(jobs, repositories, tree) if places},
         unfit={path: reason for path, reason in read_unfit(repositories, request["user"], tree, gone) if reason},
-        missing_users=frozenset(
-            str(spec["user"]) for spec in commands if spec.get("user") and not accounts.user(spec["user"])
-        ),
+        missing_users=frozenset(user for user in users if user and not accounts.user(user)),
     )

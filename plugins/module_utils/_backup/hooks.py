@@ -16,8 +16,10 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import value_types as kinds
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupJobs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import is_roots, open_to_others
 
 FILE = "commands.json"
@@ -38,17 +40,16 @@ _LOADS = re.compile(
 # A word of a launcher that is no program: a number, a duration, a mask or a variable.
 _SETTING = re.compile(r"\d\w*|\w+=.*", re.DOTALL)
 
-Row = dict[str, t.Any]
 Commands = dict[str, dict[str, list[list[str]]]]  # by job, and by what they are for
 
 
-def public(jobs: t.Sequence[Row]) -> list[Row]:
+def public(jobs: t.Sequence[BackupJobs]) -> list[BackupJobs]:
     """Return the jobs without commands, with the programs that root would run. What is not set is left out."""
     return [_public(job) for job in jobs]
 
 
-def _public(job: Row) -> Row:
-    row = {key: value for key, value in job.items() if value is not None}
+def _public(job: BackupJobs) -> BackupJobs:
+    row: dict[str, object] = {key: value for key, value in job.items() if value is not None}
     for kind in kinds.WITH_COMMANDS:
         if kind in row:
             row[kind] = [
@@ -56,12 +57,12 @@ def _public(job: Row) -> Row:
                     **{key: value for key, value in spec.items() if key != "command" and value is not None},
                     "programs": programs(spec["command"]) if _is_roots(spec) else [],
                 }
-                for spec in row[kind]
+                for spec in kinds.commands_of(job, kind)
             ]
-    return row
+    return t.cast("BackupJobs", row)
 
 
-def _is_roots(spec: Row) -> bool:
+def _is_roots(spec: kinds.CommandRow) -> bool:
     return spec.get("user") in (None, "", "root")
 
 
@@ -120,7 +121,7 @@ def _is_program(path: str) -> bool:
         return False
 
 
-def problems(jobs: t.Sequence[Row]) -> t.Iterator[Problem]:
+def problems(jobs: t.Sequence[BackupJobs]) -> t.Iterator[Problem]:
     """Yield a problem for each command that is none, or hides from root what it runs; without its content."""
     for job, kind, spec in _specs(jobs):
         if not kinds.is_command(spec["command"]):
@@ -150,19 +151,19 @@ def _hiding(command: t.Sequence[str]) -> t.Iterator[str]:
             before = setting
 
 
-def _specs(jobs: t.Sequence[Row]) -> t.Iterator[tuple[Row, str, Row]]:
+def _specs(jobs: t.Sequence[BackupJobs]) -> t.Iterator[tuple[BackupJobs, str, kinds.CommandRow]]:
     for job in jobs:
         for kind in kinds.WITH_COMMANDS:
-            for spec in job.get(kind) or []:
+            for spec in kinds.commands_of(job, kind):
                 yield job, kind, spec
 
 
-def file(jobs: t.Sequence[Row], folder: str) -> Row:
+def file(jobs: t.Sequence[BackupJobs], folder: str) -> FileRow:
     """Return the file of commands as config_files takes it."""
     return {"path": f"{folder}/{FILE}", "content": text(jobs), "mode": "0600", "secret": True}
 
 
-def text(jobs: t.Sequence[Row]) -> str:
+def text(jobs: t.Sequence[BackupJobs]) -> str:
     """Return the content of the file of commands."""
     found: Commands = {}
     for job, kind, spec in _specs(jobs):
@@ -170,7 +171,7 @@ def text(jobs: t.Sequence[Row]) -> str:
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 
-def attach(raw: Row, commands: t.Mapping[str, t.Any]) -> Row:
+def attach(raw: JsonObject, commands: Commands) -> JsonObject:
     """Return the configuration with the commands in their places.
 
     :raises ValueError: the numbers of commands differ.

@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job, Place
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Result
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import MACHINE
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
@@ -86,7 +87,7 @@ def is_adopted(place: Place, job: Job) -> bool:
     return job.former_host in adopted(place, job)
 
 
-def counted(place: Place, job: Job, rows: t.Sequence[Row]) -> tuple[dict[str, int], str]:
+def counted(place: Place, job: Job, rows: t.Sequence[Row]) -> tuple[Result, str]:
     """Return how many snapshots the job has under each name of the host, and why those under the present one are another machine's."""
     own = [row for row in rows if row.host == job.host]
     return {"snapshots": len(own), "former": len(rows) - len(own)}, problem(place, job, own)

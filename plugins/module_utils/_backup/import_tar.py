@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 import tarfile
-import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import Restic
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import judge
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 # Programs that need a capability instead of the set-user-ID bit on Debian and Ubuntu; without it they fail for everybody but root.
 CAPABLE = (
@@ -30,8 +30,6 @@ CAPABLE = (
 # Directories that each boot, or a package, fills again; they do not belong in a backup.
 RUNNING = ("proc", "sys", "dev", "run")
 LAYERS = "var/lib/docker/overlay2"
-
-Report = dict[str, t.Any]
 
 
 class Survey:
@@ -79,7 +77,7 @@ class Survey:
         if member.islnk() and member.linkname.lstrip("./") not in self._names:
             self.links_missing.append("/" + name)
 
-    def report(self) -> Report:
+    def report(self) -> JsonObject:
         """Return the contents and the losses, each as a sentence."""
         lost = []
         if not self.capabilities:
@@ -120,7 +118,7 @@ class Survey:
         }
 
 
-def survey(archive: str) -> Report:
+def survey(archive: str) -> JsonObject:
     """Read the headers of an archive.
 
     :raises tarfile.TarError: it is none, or is cut off.

@@ -35,6 +35,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     Outcome,
     judge,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import (
+    Drawn,
+    DumpResult,
+    Result,
+    State,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import snapshots
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.sample import Sampler
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.step_files import (
@@ -55,6 +61,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     Mount,
@@ -63,17 +70,15 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.moun
     read_mounts,
 )
 
-Result = dict[str, t.Any]
-
 
 class Progress:
     """Reads restic's JSON, and reports the progress once a second."""
 
-    def __init__(self, report: t.Callable[[t.Mapping[str, t.Any]], None] | None = None) -> None:
+    def __init__(self, report: t.Callable[[JsonObject], None] | None = None) -> None:
         self.report = report
         self.last = 0.0
         self.shown = False
-        self.summary: dict[str, t.Any] = {}
+        self.summary: t.Any = {}
 
     def take(self, line: str) -> None:
         """Read a line of restic's output."""
@@ -89,10 +94,10 @@ class Progress:
             self.report(message)
 
 
-def report_in(path: str) -> t.Callable[[t.Mapping[str, t.Any]], None]:
+def report_in(path: str) -> t.Callable[[JsonObject], None]:
     """Return a function that writes the progress to a file, for the process that has started the unit and waits."""
 
-    def report(status: t.Mapping[str, t.Any]) -> None:
+    def report(status: JsonObject) -> None:
         with contextlib.suppress(OSError):
             replace_file(path, json.dumps({key: status[key] for key in PROGRESS_KEYS if key in status}))
 
@@ -141,7 +146,7 @@ def exposed_password(target: Target) -> Failure | None:
     return Failure(states.EXPOSED, message) if found else None
 
 
-def run_hooks(kind: str, job: Job, result: t.Mapping[str, t.Any]) -> Failure | None:
+def run_hooks(kind: str, job: Job, result: Result) -> Failure | None:
     """Run the hooks of one kind; return the first failure, which ends those of `pre`."""
     first = None
     for number, hook in enumerate(getattr(job, kind)):
@@ -155,9 +160,9 @@ def run_hooks(kind: str, job: Job, result: t.Mapping[str, t.Any]) -> Failure | N
 # Dumps
 
 
-def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, Result]:
+def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, DumpResult]:
     """Back up the output of commands, each as a snapshot of its own."""
-    results: dict[str, Result] = {}
+    results: dict[str, DumpResult] = {}
     for spec in job.dumps:
         name = spec["name"]
         dump, progress = Dump(spec), Progress()
@@ -183,7 +188,8 @@ def dumps(config: Config, place: Place, job: Job, restic: Restic) -> dict[str, R
             problem = f"the dump {name}: {problem}"
         results[name] = {"kind": kind, "words": problem, "bytes": dump.bytes}
         if kind == OK:
-            results[name].update(sha256=dump.sha256, snapshot=progress.summary.get("snapshot_id", ""), path=path)
+            snapshot = str(progress.summary.get("snapshot_id", ""))
+            results[name].update({"sha256": dump.sha256, "snapshot": snapshot, "path": path})
     write_step_file(place, states.RUN, job.name, DUMPS, results)
     return results
 
@@ -275,13 +281,9 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     result: Result = {"kind": outcome.kind, "words": outcome.message}
     if not summary.get("snapshot_id"):
         return result
-    result.update(
-        snapshot=summary["snapshot_id"],
-        bytes_added=summary.get("data_added_packed", summary.get("data_added", 0)),
-        bytes=summary.get("total_bytes_processed", 0),
-        files=summary.get("total_files_processed", 0),
-        vanished=len(gone),
-    )
+    result["snapshot"], result["vanished"] = summary["snapshot_id"], len(gone)
+    result["bytes_added"] = summary.get("data_added_packed", summary.get("data_added", 0))
+    result["bytes"], result["files"] = summary.get("total_bytes_processed", 0), summary.get("total_files_processed", 0)
     foreign = ""
     with contextlib.suppress(ValueError):  # the backup is good without their number
         listed, rows = snapshots(restic, *job.hosts, "--tag", f"{job.tag},{FILES}")
@@ -294,9 +296,9 @@ def files(config: Config, place: Place, job: Job, restic: Restic) -> Result:
         vanished = f"{len(gone)} files vanished while they were read" if gone else ""
         result["words"] = "; ".join(text for text in (vanished, unlisted) if text)
     if result["kind"] == OK and nothing:
-        result.update(kind=states.EMPTY, words=f"nothing of {', '.join(nothing)} is in the snapshot")
+        result.update({"kind": states.EMPTY, "words": f"nothing of {', '.join(nothing)} is in the snapshot"})
     elif result["kind"] == OK and foreign:
-        result.update(kind=states.FOREIGN, words=foreign)
+        result.update({"kind": states.FOREIGN, "words": foreign})
     result.update(problems_of_mounts(config, job, mounted, mounts, outcome))
     if result["kind"] == OK:
         result["mounts"] = mounted
@@ -333,17 +335,14 @@ def sample(config: Config, place: Place, job: Job, restic: Restic, snapshot: str
     """
     sampler = Sampler(config.drill_files, config.drill_paths, roots=job.paths)
     outcome = judge(restic.run("ls", "--json", "--no-lock", snapshot, on_line=sampler.take))
-    drawn: Result = {"snapshot": snapshot}
+    drawn: Drawn = {"snapshot": snapshot}
     if outcome.ok:
         own = [path for path in config.drill_paths if any(is_within(path, above) for above in job.paths)]
         listed = sampler.files()
-        drawn.update(
-            total=sampler.total,
-            files=listed,
-            missing=[path for path in own if path not in sampler.met | sampler.directories],
-            directories=[path for path in own if path in sampler.directories],
-            changed=[path for path in own if path in sampler.met and path not in listed],
-        )
+        drawn["total"], drawn["files"] = sampler.total, listed
+        drawn["missing"] = [path for path in own if path not in sampler.met | sampler.directories]
+        drawn["directories"] = [path for path in own if path in sampler.directories]
+        drawn["changed"] = [path for path in own if path in sampler.met and path not in listed]
     else:
         # It replaces the list before, with which the drill would check an older snapshot.
         drawn["problem"] = (
@@ -360,12 +359,16 @@ def run(config: Config, place: Place, job: Job, restic: Restic) -> Result:
     if not job.paths:
         listed, rows = snapshots(restic, *job.hosts, "--tag", job.tag)
         counts, foreign = identity.counted(place, job, rows)
-        result.update(counts if listed.ok else {})
-        result.update({"kind": states.FOREIGN, "words": foreign} if listed.ok and foreign else {})
-    failed = [row for row in read_step_file(config, place, states.RUN, job.name, DUMPS).values() if row["kind"] != OK]
+        if listed.ok:
+            result.update(counts)
+        if listed.ok and foreign:
+            result.update({"kind": states.FOREIGN, "words": foreign})
+    dumped: dict[str, DumpResult] = read_step_file(config, place, states.RUN, job.name, DUMPS)
+    failed = [row for row in dumped.values() if row["kind"] != OK]
     if failed and result["kind"] == OK:
-        result.update(kind=failed[0]["kind"], words="; ".join(row["words"] for row in failed))
-    result.update(started=started, duration_s=round(time.monotonic() - clock, 1), exit_code=int(result["kind"] != OK))
+        result.update({"kind": failed[0]["kind"], "words": "; ".join(row["words"] for row in failed)})
+    result["started"], result["duration_s"] = started, round(time.monotonic() - clock, 1)
+    result["exit_code"] = int(result["kind"] != OK)
     write_step_file(place, states.RUN, job.name, RESULT, result)
     return result
 
@@ -383,7 +386,7 @@ def ended_by_systemd(environment: t.Mapping[str, str]) -> Result:
 def ended(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
     """Return the result of the unit. It is a success only if systemd agrees: the unit's user writes the result."""
     try:
-        result = read_step_file(config, place, verb, subject, RESULT)
+        result: Result = read_step_file(config, place, verb, subject, RESULT)
     except Refused as error:
         return _refused(error)
     succeeded = environment.get("SERVICE_RESULT") == "success" and environment.get("EXIT_STATUS", "0") == "0"
@@ -396,7 +399,7 @@ def _refused(error: Refused) -> Result:
     return {"kind": "failed", "words": f"what the unit has left is not taken: {error}", "exit_code": 1}
 
 
-def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> Result:
+def finish(config: Config, place: Place, verb: str, subject: str, environment: t.Mapping[str, str]) -> State:
     """Run the last hooks, and write state and metrics. systemd runs this also when the other steps were killed."""
     result = ended(config, place, verb, subject, environment)
     try:
@@ -406,9 +409,9 @@ def finish(config: Config, place: Place, verb: str, subject: str, environment: t
             message = (
                 f"{subject} went out of backup_jobs while it ran: its hooks of the end, such as `always`, were not run"
             )
-            result.update(kind="failed", words=message, exit_code=1)
+            result.update({"kind": "failed", "words": message, "exit_code": 1})
     except BaseException as error:
-        result.update(kind="failed", words=f"the last step failed: {type(error).__name__}", exit_code=1)
+        result.update({"kind": "failed", "words": f"the last step failed: {type(error).__name__}", "exit_code": 1})
         raise
     finally:
         state = states.save(config, place, verb, subject, result, time.time())
@@ -417,7 +420,7 @@ def finish(config: Config, place: Place, verb: str, subject: str, environment: t
 
 def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
     """Run the hooks that follow a run, and keep what a drill needs of it."""
-    contents: dict[str, Result] = {}
+    contents: JsonObject = {}
     for name in (DUMPS, MANIFEST, SAMPLE):
         try:
             contents[name] = read_step_file(config, place, states.RUN, job.name, name)
@@ -432,7 +435,7 @@ def finish_run(config: Config, job: Job, place: Place, result: Result) -> None:
     for kind in ("post" if result["kind"] == OK else "post_failure", "always"):
         problem = run_hooks(kind, job, result)
         if problem and result["kind"] == OK:
-            result.update(problem.result(), exit_code=1)
+            result.update({"kind": problem.kind, "words": problem.message, "exit_code": 1})
     if contents[MANIFEST].get("problem"):
         result["manifest"] = contents[MANIFEST]["problem"]
     make_directories(place.state, existing=True)

@@ -15,9 +15,13 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import coverage, excludes, units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import SFTP
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import (
+    SFTP,
+    RepositoryRow,
+    public_rows,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupJobs
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.checks import (
-    Row,
     problems,
     retention_of,
 )
@@ -27,17 +31,27 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.conf
     Target,
     from_fields,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.facts import Host, schedules_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
     RepositoryRecord,
     RepositorySettings,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import WITH_COMMANDS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import (
+    WITH_COMMANDS,
+    BackupRequest,
+    commands_of,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
     Finding,
     Problem,
     finding,
     problem,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    JsonObject,
+    UnitRow,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import PATH as MANIFEST
@@ -59,13 +73,13 @@ class Plan:
     user_due: bool = False
     repositories_due: list[str] = dataclasses.field(default_factory=list)
     reload_due: bool = False
-    directories: list[Row] = dataclasses.field(default_factory=list)
-    files: list[Row] = dataclasses.field(default_factory=list)
-    units: list[Row] = dataclasses.field(default_factory=list)
-    units_gone: list[Row] = dataclasses.field(default_factory=list)
+    directories: list[DirectoryRow] = dataclasses.field(default_factory=list)
+    files: list[FileRow] = dataclasses.field(default_factory=list)
+    units: list[UnitRow] = dataclasses.field(default_factory=list)
+    units_gone: list[UnitRow] = dataclasses.field(default_factory=list)
 
 
-def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
+def plan_present(request: BackupRequest, host: Host) -> Plan:
     """Plan the backups of a host.
 
     :param request: the variables of the role, by their names without `backup_`.
@@ -84,7 +98,7 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     if plan.requirements:
         return plan
     schedules = {key: config.schedule(*key) for key in states.subjects(config)}
-    secrets = {row["name"]: row["secrets"] for row in request["repositories"]}
+    secrets = {row["name"]: row["secrets"] for row in public_rows(request)}
     plan.directories = [{"path": path} for path in ("/etc/rigwright", "/etc/rigwright/backup")]
     plan.files = [
         {"path": units.PROGRAM, "mode": "0755", "program": "_bare_metal.backup_program"},
@@ -112,20 +126,20 @@ def plan_present(request: t.Mapping[str, t.Any], host: Host) -> Plan:
     plan.units_gone = [
         {"name": name, "state": "stopped", "enabled": False} for name in host.timers() if name not in wanted
     ]
-    plan.repositories_due = [row["name"] for row in request["repositories"] if is_due(row, request["user"], host)]
+    plan.repositories_due = [row["name"] for row in public_rows(request) if is_due(row, request["user"], host)]
     plan.reload_due = host.outdated
     plan.findings = list(findings(request, config, host))
     return plan
 
 
-def packages(request: t.Mapping[str, t.Any]) -> list[str]:
+def packages(request: BackupRequest) -> list[str]:
     """Return the packages that the repositories need; a release of restic replaces its package."""
     names = request["packages"]
-    sftp = any(row["kind"] == SFTP for row in request["repositories"])
+    sftp = any(row["kind"] == SFTP for row in public_rows(request))
     return [*([] if request["version"] else names["restic"]), *(names["sftp"] if sftp else [])]
 
 
-def release_problems(request: t.Mapping[str, t.Any]) -> list[Problem]:
+def release_problems(request: BackupRequest) -> list[Problem]:
     """Return why the release cannot be had."""
     return [row for row in request["release"]["requirements"] if not row["ok"]] if request["version"] else []
 
@@ -145,40 +159,49 @@ def left_out(config: Config, host: Host) -> t.Iterator[Problem]:
 
 def plan_absent(host: Host) -> Plan:
     """Plan to remove what the role installed. Repositories stay; runs end, with their hooks."""
-    timers = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
-    services = [{"name": name, "state": "stopped"} for name in host.services()]
+    timers: list[UnitRow] = [{"name": name, "state": "stopped", "enabled": False} for name in host.timers()]
+    services: list[UnitRow] = [{"name": name, "state": "stopped"} for name in host.services()]
     return Plan(units_gone=[*timers, *services], release_gone=host.release_due)
 
 
-def is_due(row: Row, user: str, host: Host) -> bool:
+def is_due(row: RepositoryRow, user: str, host: Host) -> bool:
     """Return whether the settings of a repository have changed since it was last opened, or keys need attention."""
     record = RepositoryRecord.of(host.record.get(row["name"]))
     return record.is_due(RepositorySettings.of(row, user, host.fingerprints.get(row["name"], ""))) or bool(record.kept)
 
 
-def make_config(request: t.Mapping[str, t.Any]) -> Config:
+def make_config(request: BackupRequest) -> Config:
     """Build the configuration of the programs."""
     targets = {row["name"]: from_fields(Target, row) for row in request["repositories"]}
     jobs = {row["name"]: make_job(row, request, list(targets.values())) for row in request["jobs"]}
-    names = ["program", "user", "textfile_directory", "notify_command", "notify", "retry_lock_s", "limit_upload_kib"]
-    names += ["limit_download_kib", "drill_paths", "drill_files", "max_age_h"]
     return Config(
         check_parts=request["check_subset_parts"],
         manifest=MANIFEST if request["manifest"] else "",
         schedules={
             states.RUN: request["schedule"],
-            **{verb: request[f"{verb}_schedule"] for verb in states.MAX_AGE_H if verb != states.RUN},
+            **{name.removesuffix("_schedule"): schedule for name, schedule in schedules_of(request).items()},
         },
         repositories=targets,
         jobs=jobs,
-        **{name: request[name] for name in names},
+        program=request["program"],
+        user=request["user"],
+        textfile_directory=request["textfile_directory"],
+        notify_command=request["notify_command"],
+        notify=request["notify"],
+        retry_lock_s=request["retry_lock_s"],
+        limit_upload_kib=request["limit_upload_kib"],
+        limit_download_kib=request["limit_download_kib"],
+        drill_paths=request["drill_paths"],
+        drill_files=request["drill_files"],
+        max_age_h=request["max_age_h"],
     )
 
 
-def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets: t.Sequence[Target]) -> Job:
+def make_job(row: BackupJobs, request: BackupRequest, targets: t.Sequence[Target]) -> Job:
     """Build the configuration of a job."""
     paths = list(row.get("paths") or [])
-    sets = row["exclude_sets"] if row.get("exclude_sets") is not None else request["exclude_sets"]
+    own_sets = row.get("exclude_sets")
+    sets = request["exclude_sets"] if own_sets is None else own_sets
     own = [
         glob.escape(target.local_path)
         for target in targets
@@ -188,7 +211,7 @@ def make_job(row: t.Mapping[str, t.Any], request: t.Mapping[str, t.Any], targets
     patterns = [*excludes.sparing(general, paths), *(row.get("excludes") or []), *own]
     # Only the plan needs the programs that root would run.
     specs = {
-        kind: [{key: value for key, value in spec.items() if key != "programs"} for spec in row.get(kind) or []]
+        kind: [{key: value for key, value in spec.items() if key != "programs"} for spec in commands_of(row, kind)]
         for kind in WITH_COMMANDS
     }
     return from_fields(
@@ -215,13 +238,13 @@ def is_covered(config: Config, place: str) -> bool:
     )
 
 
-def raw_config(config: Config) -> Row:
+def raw_config(config: Config) -> JsonObject:
     """Return the configuration as plain data, without the command of the notifier: that may hold a secret, and diffs show this file."""
     raw = {key: value for key, value in dataclasses.asdict(config).items() if key != "notify_command"}
     return {**raw, "repositories": list(raw["repositories"].values()), "jobs": list(raw["jobs"].values())}
 
 
-def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.Iterator[Finding]:
+def findings(request: BackupRequest, config: Config, host: Host) -> t.Iterator[Finding]:
     """Yield what the user should know, and can change."""
     gone = sorted({path for path in config.covered() if path in host.missing})
     if gone:
@@ -247,7 +270,7 @@ def findings(request: t.Mapping[str, t.Any], config: Config, host: Host) -> t.It
                 f"{target.local_path} is on the file system of {', '.join(paths)}, which it backs up",
                 "add a repository on another disk or machine: losing this disk loses both",
             )
-    clear = [row["name"] for row in request["repositories"] if row["clear"]]
+    clear = [row["name"] for row in public_rows(request) if row["clear"]]
     if clear:
         yield finding(
             "backup.clear",

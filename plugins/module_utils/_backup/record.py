@@ -14,10 +14,12 @@ import json
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.address import RepositoryRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record as records
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 RECORD = "/var/lib/rigwright_backup/repositories.json"
 _REMEDY = (
@@ -25,8 +27,6 @@ _REMEDY = (
     " `restic key list` has the passwords that still open them"
 )
 _KEY = 8  # restic from 0.18 on prints keys in full, older versions only their beginning
-
-Row = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RepositorySettings:
     owner: str = ""
 
     @classmethod
-    def of(cls, row: t.Mapping[str, t.Any], user: str, of_file: str = "") -> RepositorySettings:
+    def of(cls, row: RepositoryRow, user: str, of_file: str = "") -> RepositorySettings:
         """Return the settings of a repository.
 
         :param row: the repository as _backup.address.public has it.
@@ -79,7 +79,7 @@ class RepositoryRecord:
         except (TypeError, KeyError):
             return cls()
 
-    def row(self) -> Row:
+    def row(self) -> JsonObject:
         """Return plain data, as JSON returns it."""
         return {**dataclasses.asdict(self), "retire": list(self.retire), "kept": list(self.kept)}
 
@@ -88,7 +88,7 @@ class RepositoryRecord:
         return self.asked != settings or bool(self.retire)
 
 
-def read(path: str) -> dict[str, Row]:
+def read(path: str) -> dict[str, JsonObject]:
     """Return the records of the repositories, by name. Without them a lost repository would be created again, and old keys would stay.
 
     :raises Damaged: the file is damaged.
@@ -96,7 +96,7 @@ def read(path: str) -> dict[str, Row]:
     return records.read(path, _REMEDY, {str: dict}) or {}
 
 
-def write(path: str, rows: t.Mapping[str, Row]) -> None:
+def write(path: str, rows: t.Mapping[str, JsonObject]) -> None:
     make_directories(os.path.dirname(path), existing=True)
     replace_file(path, json.dumps(rows, indent=1, sort_keys=True) + "\n", 0o600)
 
@@ -115,7 +115,7 @@ def read_password(path: str) -> str:
         return ""
 
 
-def findings(record: t.Mapping[str, t.Any], names: t.Iterable[str]) -> list[Finding]:
+def findings(record: t.Mapping[str, JsonObject], names: t.Iterable[str]) -> list[Finding]:
     """Return the findings about keys that the user has to remove."""
     found = []
     for name in names:

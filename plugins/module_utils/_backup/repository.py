@@ -18,6 +18,7 @@ import pwd
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupRepositories
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.location import give, unfit
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.record import (
     RepositoryRecord,
@@ -42,7 +43,7 @@ class OpenError(Exception):
     """A repository cannot be used; the text says why and what to do."""
 
 
-def lay_down(entry: t.Mapping[str, t.Any], folder: str) -> Repository:
+def lay_down(entry: BackupRepositories, folder: str) -> Repository:
     """Write the files by which restic reaches a repository into a folder that only root can read."""
     public = addresses.public(entry)
     repository = Repository(
@@ -59,12 +60,12 @@ def lay_down(entry: t.Mapping[str, t.Any], folder: str) -> Repository:
     return repository
 
 
-def password_of(entry: t.Mapping[str, t.Any]) -> str:
+def password_of(entry: BackupRepositories) -> str:
     """Return the password of a repository."""
     return str(entry.get("password") or read_password(str(entry.get("password_file") or "")))
 
 
-def settings_of(entry: t.Mapping[str, t.Any], user: str) -> RepositorySettings:
+def settings_of(entry: BackupRepositories, user: str) -> RepositorySettings:
     """Return the settings of a repository, as read on the host."""
     public = addresses.public(entry)
     of_file = public["password_file"] and addresses.fingerprint(public["name"], password_of(entry))
@@ -75,7 +76,7 @@ class Opener:
     """One repository, with the requested secrets and those that are in place."""
 
     def __init__(
-        self, entry: t.Mapping[str, t.Any], program: str, version: t.Sequence[int], user: str, folder: str, scratch: str
+        self, entry: BackupRepositories, program: str, version: t.Sequence[int], user: str, folder: str, scratch: str
     ) -> None:
         self.entry = entry
         self.name = str(entry["name"])
@@ -90,7 +91,7 @@ class Opener:
             raise OpenError(f"{self.public['password_file']}, the password_file of {self.name}, has no password")
         self.settings = settings_of(entry, user)
 
-    def _restic(self, part: str, entry: t.Mapping[str, t.Any]) -> Restic:
+    def _restic(self, part: str, entry: BackupRepositories) -> Restic:
         repository = lay_down(entry, os.path.join(self._scratch, part))
         return Restic(self.program, self._version, repository, "", self.user if self.public["local_path"] else "")
 

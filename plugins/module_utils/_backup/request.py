@@ -14,9 +14,9 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.units import SECRETS
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import BackupRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
-
-Row = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 
 
 class Separated(t.NamedTuple):
@@ -25,15 +25,16 @@ class Separated(t.NamedTuple):
     :ivar problems: what is wrong with the secrets; there are no files then. No text has a secret.
     """
 
-    request: Row
-    files: list[Row]
+    request: BackupRequest
+    files: list[FileRow]
     problems: list[Problem]
 
 
-def separate(request: t.Mapping[str, t.Any]) -> Separated:
+def separate(request: BackupRequest) -> Separated:
     """Return a request without passwords, keys and commands."""
     entries, jobs = request["repositories"], request["jobs"]
     problems = [row for row in addresses.requirements(entries) if not row["ok"]] + list(hooks.problems(jobs))
-    public = {**request, "repositories": [addresses.public(entry) for entry in entries], "jobs": hooks.public(jobs)}
+    rows = [addresses.public(entry) for entry in entries]
+    public = t.cast("BackupRequest", {**request, "repositories": rows, "jobs": hooks.public(jobs)})
     files = [] if problems else [*addresses.files(entries, SECRETS), hooks.file(jobs, SECRETS)]
     return Separated(public, files, problems)

@@ -15,6 +15,7 @@ import re
 import signal
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 # From which version on restic can do something.
@@ -143,7 +144,7 @@ def nanoseconds(text: str) -> int:
     return seconds * 10**9 + int((found[7] or "0").ljust(9, "0"))
 
 
-def messages(err: str) -> list[dict[str, t.Any]]:
+def messages(err: str) -> list[JsonObject]:
     """Return the lines of JSON on stderr."""
     found = []
     for line in err.splitlines():

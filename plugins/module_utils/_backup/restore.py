@@ -32,6 +32,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import DUMP, FILES
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import directory
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown as on_terminals
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
 
@@ -71,7 +72,7 @@ class Plan:
     short_of: list[str] = dataclasses.field(default_factory=list)
     crossing: list[str] = dataclasses.field(default_factory=list)  # mount points below what is restored
 
-    def as_dict(self) -> dict[str, t.Any]:
+    def as_dict(self) -> JsonObject:
         """Return the plan as plain data, printable in any stream and on any terminal."""
         return {key: _printable(value) for key, value in vars(self).items()}
 

@@ -20,9 +20,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     judge,
     nanoseconds,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Result, State
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.tags import PART
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
-Result = dict[str, t.Any]
 _BY_CALENDAR = ("hourly", "daily", "weekly", "monthly", "yearly")
 KEEP = ("last", *_BY_CALENDAR, "within")
 _LIST_S = 600
@@ -74,7 +75,7 @@ def exclusively(config: Config, restic: Restic, *arguments: str) -> Done:
     return restic.run(*arguments, retry_lock_s=config.retry_lock_s)
 
 
-def keep(retention: t.Mapping[str, t.Any]) -> list[str]:
+def keep(retention: JsonObject) -> list[str]:
     """Return the options of restic that keep snapshots."""
     return [word for name in KEEP if retention.get(name) for word in (f"--keep-{name}", str(retention[name]))]
 
@@ -84,7 +85,7 @@ def within_s(text: str) -> float:
     return sum(int(count) * _DAYS[unit] for count, unit in re.findall(r"(\d+)([ymdh])", text)) * 24 * states.HOUR_S
 
 
-def before_gap(retention: t.Mapping[str, t.Any], rows: t.Sequence[Snapshot]) -> list[Snapshot]:
+def before_gap(retention: JsonObject, rows: t.Sequence[Snapshot]) -> list[Snapshot]:
     """Return the snapshots that would go only because the next one is more than `within` later.
 
     restic reckons `within` back from the newest snapshot: one that was made while the clock was years ahead, or after a long time in
@@ -159,7 +160,7 @@ def forget(
     result: Result = {"kind": OK, "words": "", "removed": removed, "snapshots": len(found) - removed}
     if gaps:
         message = f"for longer than `within` of the retention there was no snapshot after {', '.join(gaps)}; none of these was let go"
-        result.update(kind=states.GAP, words=message)
+        result.update({"kind": states.GAP, "words": message})
     return result
 
 
@@ -172,7 +173,7 @@ def prune(config: Config, restic: Restic) -> Result:
     return {"kind": outcome.kind, "words": outcome.message}
 
 
-def check(config: Config, restic: Restic, before: t.Mapping[str, t.Any]) -> Result:
+def check(config: Config, restic: Restic, before: State) -> Result:
     """Check the repository and read one part of its data, the next part after each success."""
     parts = max(1, config.check_parts)
     part = (int(before.get("next_part") or 1) - 1) % parts + 1

@@ -20,6 +20,8 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import nanoseconds
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Described
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 # Files that a system cannot do without; they are always on the list where the job has them.
 ALWAYS = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/fstab", "/etc/machine-id")
@@ -28,8 +30,6 @@ LIMIT = 1 << 30  # bytes of all that are drawn
 # Rare kinds come first; a large file is drawn only if there is no other.
 _KINDS = ("attributes", "links", "other", "sparse", "plain", "large")
 _SPECIAL = 20  # how many files of each rare kind: with attributes, with hard links, sparse, neither file nor directory
-
-Described = dict[str, t.Any]
 
 
 def describe(path: str, content: bool = True) -> Described:
@@ -219,7 +219,7 @@ class Sampler:
         return found
 
 
-def unchanged(node: t.Mapping[str, t.Any], found: os.stat_result) -> bool:
+def unchanged(node: JsonObject, found: os.stat_result) -> bool:
     """Return whether a file is as the backup read it; only its access time may differ."""
     return node.get("size", 0) in (0, found.st_size) and nanoseconds(node.get("ctime", "")) == found.st_ctime_ns
 

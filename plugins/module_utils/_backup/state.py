@@ -17,11 +17,13 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic_outcome import OK, REMEDIES
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import Result, State, States
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import (
     write_file,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
@@ -78,10 +80,11 @@ def remedy(kind: str, job: str = "JOB", repository: str = "REPOSITORY") -> str:
     return text.replace("JOB", job).replace("REPOSITORY", repository)
 
 
-def read_state(place: Place, verb: str, subject: str) -> dict[str, t.Any]:
+def read_state(place: Place, verb: str, subject: str) -> State:
     """Return the state of the last run. A damaged one is the state of a failure, and is marked: it hides what a good run had mounted."""
     try:
-        return record.read(path_of(place, verb, subject), "see what it had, and remove it") or {}
+        found: State | None = record.read(path_of(place, verb, subject), "see what it had, and remove it")
+        return found or {}
     except Damaged as error:
         return {"kind": RECORD, "words": str(error), "exit_code": 1, "damaged": True}
 
@@ -97,8 +100,10 @@ def closed(place: Place) -> str:
     return ""
 
 
-def read_list(path: str, strict: bool = False) -> dict[str, t.Any]:
-    """Return the list that a drill compares with; empty where there is none, or where the next run replaces a damaged one.
+def read_list(path: str, strict: bool = False) -> t.Any:
+    """Return the list that a drill compares with: a `Drawn`, or dumps by their names. It is empty where there is none.
+
+    The next run replaces a damaged one, which counts as none.
 
     :raises Damaged: it is damaged, and the reader is strict.
     """
@@ -139,23 +144,20 @@ def subjects(config: Config) -> t.Iterator[tuple[str, str]]:
             yield PRUNE, target.name
 
 
-def read_states(config: Config, place: Place) -> dict[tuple[str, str], dict[str, t.Any]]:
+def read_states(config: Config, place: Place) -> dict[tuple[str, str], State]:
     return {key: read_state(place, *key) for key in subjects(config)}
 
 
-def words_of(state: t.Mapping[str, t.Any]) -> str:
+def words_of(state: State) -> str:
     """Return the message of a state for people. It may have names of users' files, and files of earlier versions have them as they are."""
     return shown(str(state.get("words") or ""))
 
 
-def merge(before: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any], ended: float) -> dict[str, t.Any]:
+def merge(before: State, result: Result, ended: float) -> State:
     """Merge the result of a run into the state. What only a success reports stays from the run before."""
-    kept = {
-        key: before[key]
-        for key in ("last_success", "snapshot", "snapshots", "mounts", "next_part", "unchanged_since")
-        if key in before
-    }
-    state = {**kept, **result, "ended": ended}
+    names = ("last_success", "snapshot", "snapshots", "mounts", "next_part", "unchanged_since")
+    kept = {key: value for key, value in before.items() if key in names}
+    state = t.cast("State", {**kept, **result, "ended": ended})
     if result.get("kind") == OK:
         state["last_success"] = ended
         if result.get("bytes_added") is not None:
@@ -168,9 +170,7 @@ def _for_root(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def save(
-    config: Config, place: Place, verb: str, subject: str, result: t.Mapping[str, t.Any], ended: float
-) -> dict[str, t.Any]:
+def save(config: Config, place: Place, verb: str, subject: str, result: Result, ended: float) -> State:
     """Write the state of a run that has ended, and the metrics of all.
 
     :raises OSError: one of the files cannot be written.
@@ -223,7 +223,7 @@ _METRICS = (
 )
 
 
-def metrics(states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]]) -> str:
+def metrics(states: States) -> str:
     """Return the metrics for Prometheus' textfile collector. An unknown value is left out, never 0; no success counts as 1970."""
     lines = []
     for name, wanted, key, description in _METRICS:
@@ -265,68 +265,53 @@ def oldest_h(config: Config, verb: str, subject: str) -> int:
     return own or config.max_age_h.get(verb) or MAX_AGE_H[verb]
 
 
-def findings(
-    config: Config, states: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]], now: float, configured: float = 0
-) -> list[dict[str, str]]:
+def findings(config: Config, states: States, now: float, configured: float = 0) -> list[Finding]:
     """Return the findings: how the last run ended, and how old the last success is.
 
     :param configured: when the configuration was last changed, in seconds since 1970. What has failed before that is to be tried again.
     """
-    rows = []
+    rows: list[Finding] = []
     for (verb, subject), state in states.items():
         limit_h = oldest_h(config, verb, subject)
         command = f"rigwright-backup {verb} {subject}"
-        found = {"id": f"backup.{verb}.{subject}", "status": "pass", "remedy": f"run it now: `{command}`"}
+        status, evidence, advice = "pass", "", f"run it now: `{command}`"
         last = state.get("last_success")
         kind = state.get("kind")
         names = (subject, config.jobs[subject].repository) if verb in OF_JOBS else ("JOB", subject)
         if kind not in (None, OK):
-            found.update(
-                status="fail",
-                evidence=f"the last run failed: {words_of(state) or kind}",
-                remedy=remedy(str(kind), *names),
-            )
+            status, evidence = "fail", f"the last run failed: {words_of(state) or kind}"
+            advice = remedy(str(kind), *names)
             if state.get("ended", now) < configured:
-                found.update(
-                    status="warn",
-                    evidence=f"{found['evidence']}; the configuration has changed since",
-                    remedy=f"run it again: `{command}`",
-                )
+                status, evidence = "warn", f"{evidence}; the configuration has changed since"
+                advice = f"run it again: `{command}`"
         elif last is None:
             # The first backup should not wait for its timer; other runs may.
             waiting = "warn" if verb == RUN and limit_h else "skip"
-            found.update(
-                status=waiting if not limit_h or now - configured <= limit_h * HOUR_S else "fail",
-                evidence=f"not yet {_DONE[verb]}" + ("" if limit_h else ", and has no timer"),
-                remedy=f"wait for its timer, or run it now: `{command}`" if limit_h else f"run it: `{command}`",
-            )
+            status = waiting if not limit_h or now - configured <= limit_h * HOUR_S else "fail"
+            evidence = f"not yet {_DONE[verb]}" + ("" if limit_h else ", and has no timer")
+            advice = f"wait for its timer, or run it now: `{command}`" if limit_h else f"run it: `{command}`"
         elif last > now + HOUR_S:
-            found.update(status="fail", evidence=f"last {_DONE[verb]} in the future", remedy=remedy(CLOCK, *names))
+            status, evidence, advice = "fail", f"last {_DONE[verb]} in the future", remedy(CLOCK, *names)
         elif limit_h and now - last > limit_h * HOUR_S:
             age = int((now - last) // HOUR_S)
-            found.update(status="fail", evidence=f"last {_DONE[verb]} {age} h ago, more than {limit_h}")
+            status, evidence = "fail", f"last {_DONE[verb]} {age} h ago, more than {limit_h}"
         else:
-            found.update(evidence=f"{_DONE[verb]} {int((now - last) // HOUR_S)} h ago{_details(verb, state)}")
+            evidence = f"{_DONE[verb]} {int((now - last) // HOUR_S)} h ago{_details(verb, state)}"
         if kind not in (None, OK) and last is not None:
-            found["evidence"] += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
-        rows.append(found)
+            evidence += f"; last {_DONE[verb]} {int((now - last) // HOUR_S)} h ago"
+        rows.append({"id": f"backup.{verb}.{subject}", "status": status, "evidence": evidence, "remedy": advice})
         rows += [
-            {
-                "id": f"backup.{extra}.{subject}",
-                "status": "warn",
-                "evidence": shown(str(state[extra])),
-                "remedy": advice,
-            }
-            for extra, advice in _EXTRAS.items()
+            finding(f"backup.{extra}.{subject}", "warn", shown(str(state.get(extra))), _EXTRAS[extra])
+            for extra in _EXTRAS
             if state.get(extra)
         ]
     return rows
 
 
-def _details(verb: str, state: t.Mapping[str, t.Any]) -> str:
+def _details(verb: str, state: State) -> str:
     if verb == RUN:
         counted = (("snapshots", "snapshots"), ("vanished", "files vanished while they were read"))
-        counts = [f", {state[key]} {label}" for key, label in counted if state.get(key)]
+        counts = [f", {state.get(key)} {label}" for key, label in counted if state.get(key)]
         return "".join(counts)
     if verb == DRILL and state.get("files") is not None:
         return f", {state['files']} files and {state.get('dumps', 0)} dumps as they were"

@@ -57,8 +57,8 @@ def _fitting(data: t.Any, is_words: bool = False) -> t.Any:
     return data
 
 
-def read_step_file(config: Config, place: Place, verb: str, subject: str, name: str) -> dict[str, t.Any]:
-    """Read a file of an earlier step; empty if there is none.
+def read_step_file(config: Config, place: Place, verb: str, subject: str, name: str) -> t.Any:
+    """Read a file of an earlier step, of the type that its name says; empty if there is none.
 
     :raises Refused: it is not as a step writes it.
     """
@@ -77,7 +77,7 @@ def read_step_file(config: Config, place: Place, verb: str, subject: str, name: 
         raise Refused(f"{name}: is no JSON") from None
     if not check(found):
         raise Refused(f"{name}: has other keys or types than a step writes")
-    return t.cast("dict[str, t.Any]", found)
+    return found
 
 
 def _uid(user: str) -> list[int]:

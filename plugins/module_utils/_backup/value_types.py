@@ -12,12 +12,42 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import (
+    BackupJobs,
+    BackupJobsDumps,
+    BackupOptions,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Planned, Release
 
 HOOKS = ("pre", "post", "post_failure", "always")
 WITH_COMMANDS = ("dumps", *HOOKS)
 # Lines of units that the role itself gives.
 _LINES_OF_UNITS = ("hardening", "header")
+
+
+class CommandRow(BackupJobsDumps, total=False):
+    """A hook or a dump. Without its command it has the programs that root would run."""
+
+    programs: list[str]
+
+
+class BackupRequest(BackupOptions):
+    """A request: the options, and what ``__backup_context`` adds."""
+
+    packages: dict[str, list[str]]
+    program: str
+    release: Release
+    hardening: str
+    header: str
+    former_host: str
+    notify: bool
+    planned: Planned
+
+
+def commands_of(job: BackupJobs, kind: str) -> list[CommandRow]:
+    """Return the hooks of a kind, or the dumps, of a job."""
+    return t.cast("list[CommandRow]", job.get(kind) or [])
 
 
 class Kind(t.NamedTuple):
@@ -49,7 +79,7 @@ def is_program(word: str) -> bool:
     return bool(word) and not any(letter.isspace() for letter in word)
 
 
-def problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def problems(request: BackupRequest) -> t.Iterator[Problem]:
     """Yield a problem for each value that does not fit; the request has no commands any more."""
     for key, kind in _unfit({key: value for key, value in request.items() if key not in _LINES_OF_UNITS}):
         # The numbers of the role have limits of their own (_backup/checks.py).
@@ -59,13 +89,13 @@ def problems(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
         for key, kind in _unfit(job):
             yield problem("backup_jobs", f"has in {job['name']} a {key} that is not {kind.description}", kind.remedy)
         for option in WITH_COMMANDS:
-            for spec in job.get(option) or []:
+            for spec in commands_of(job, option):
                 for key, kind in _unfit(spec):
                     text = f"has in {job['name']} in {option} a {key} that is not {kind.description}"
                     yield problem("backup_jobs", text, kind.remedy)
 
 
-def _unfit(row: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, Kind]]:
+def _unfit(row: t.Mapping[str, object]) -> t.Iterator[tuple[str, Kind]]:
     """Yield the texts with a control character, and the numbers below 0."""
     for key, value in row.items():
         if isinstance(value, str) and not _is_line(value):

@@ -11,18 +11,19 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import units
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.state import CHECK, RUN
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import BackupRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import sandboxing
 
 
-def findings(run: t.Callable[..., tuple[int, str, str]], request: t.Mapping[str, t.Any]) -> list[Finding]:
+def findings(run: t.Callable[..., tuple[int, str, str]], request: BackupRequest) -> list[Finding]:
     """Return the findings on the units, and those of the program."""
     sandboxed = sandboxing.check(run, "backup", rated_units(request))
     # The program knows the age of the last successes, whether the timers run, and whether the repositories open.
     return [sandboxed, *state(run([units.PROGRAM, "status", "--json", "--probe"]))]
 
 
-def rated_units(request: t.Mapping[str, t.Any]) -> list[str]:
+def rated_units(request: BackupRequest) -> list[str]:
     """Return a unit of each kind. A job without paths and dumps has none that backs up."""
     running = [job["name"] for job in request["jobs"] if job.get("paths") or job.get("dumps")]
     names = [repository["name"] for repository in request["repositories"]]

@@ -22,8 +22,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
-Facts = dict[str, t.Any]
 Run = t.Callable[..., tuple[int, str, str]]
 
 STATE = f"{WORK}/state.json"
@@ -37,7 +37,7 @@ ENVIRONMENT = {
 _SHOWN = 2000
 
 
-def identity(manifest: Facts, request: t.Mapping[str, t.Any]) -> str:
+def identity(manifest: Facts, request: Facts) -> str:
     """Return the identity of a rebuild: a run that was cut short is completed only by the same one."""
     return hashlib.sha256(json.dumps([manifest, request], sort_keys=True).encode()).hexdigest()
 

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.backup_options import BackupRepositories
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.repository import lay_down
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import (
     ConfigError,
@@ -25,11 +26,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup.rest
     judge,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.steps import WORK
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import PATH as MANIFEST
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
-Facts = dict[str, t.Any]
-
-SPEC = {
+SPEC: Spec = {
     "repository": {"type": "dict", "options": {**addresses.OPTIONS, "name": {"type": "str", "default": "backup"}}},
     "snapshots": {
         "type": "list",
@@ -55,7 +56,7 @@ class Failed(Exception):
 class Backup:
     """The repository to restore from. Its secrets are in the live system's memory, and never in a command."""
 
-    def __init__(self, entry: t.Mapping[str, t.Any], program: str = "restic", work: str = WORK) -> None:
+    def __init__(self, entry: BackupRepositories, program: str = "restic", work: str = WORK) -> None:
         """Write the secrets, and find restic."""
         if not entry.get("password") and not entry.get("password_file"):
             raise Failed("the repository has no password: set `password`, or `password_file`")

@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.model import Request, Target
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot as manifest_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage as manifest_storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
-Facts = dict[str, t.Any]
 ROOT = "/"
 SBIN = ["/usr/sbin", "/sbin"]
 LINKS = ("by-id", "by-path")

@@ -14,6 +14,7 @@ import fnmatch
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import (
     BY,
     DEVICE_OPTIONS,
@@ -24,7 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.moun
 )
 
 # By device, as device_references of the steps has them.
-References = t.Mapping[str, t.Mapping[str, t.Any]]
+References = t.Mapping[str, JsonObject]
 
 # The columns up to the options, as they are where a person has left them out.
 FSTAB = ("", "", "auto", "defaults")
@@ -155,7 +156,7 @@ def _find_swap(entries: t.Sequence[Row], found: list[str], references: Reference
         found[unknown[0]] = unnamed[0]
 
 
-def _by_path(row: Row, reference: t.Mapping[str, t.Any]) -> None:
+def _by_path(row: Row, reference: JsonObject) -> None:
     """Name a subvolume by its path: its number is another one on a new file system, and its default is the top level."""
     root = reference["subvolumes"].get(normal(row.fields[1]), "")
     number = next((option for option in row.options if option.startswith("subvolid=")), "")

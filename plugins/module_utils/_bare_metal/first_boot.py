@@ -13,15 +13,13 @@ import json
 import re
 import sys
 import time
-import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import programs
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts as system_mounts
-
-Facts = dict[str, t.Any]
 
 PROGRAM = "_bare_metal.first_boot"
 UNIT = "rigwright-first-boot.service"

@@ -16,8 +16,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
-
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -58,7 +57,7 @@ class Partition:
     number: int
     start: int
     size: int
-    row: t.Mapping[str, t.Any]
+    row: Facts
 
 
 def human(size: int) -> str:
@@ -271,11 +270,11 @@ def default_grow(manifest: Facts, names: t.Sequence[str]) -> str:
     return max(filter(holds, names), key=lambda name: int(manifest["devices"][name]["size"]), default="")
 
 
-def is_extended(table: Facts, row: t.Mapping[str, t.Any]) -> bool:
+def is_extended(table: Facts, row: Facts) -> bool:
     return table["type"] == "dos" and row["type"].lower().lstrip("0x") in EXTENDED
 
 
-def is_logical(table: Facts, row: t.Mapping[str, t.Any]) -> bool:
+def is_logical(table: Facts, row: Facts) -> bool:
     return table["type"] == "dos" and row["number"] > 4
 
 

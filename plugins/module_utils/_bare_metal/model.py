@@ -11,8 +11,8 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
-Facts = dict[str, t.Any]
 # Without these the system does not start.
 NEEDED = ("/", "/usr", "/var", "/boot", "/boot/efi", "/efi")
 MADE = (*layout.DATA, "vfat", storage.SWAP, storage.LUKS, storage.PV, "")
@@ -39,7 +39,7 @@ class Request:
     grow: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     passphrase: bool = False
     # Disks that an earlier run of the same request has begun to write to, with their identities.
-    begun: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
+    begun: t.Mapping[str, Facts] = dataclasses.field(default_factory=dict)
     # The snapshots to restore, with host, tags and paths; None where no repository is named.
     snapshots: t.Sequence[Facts] | None = None
 

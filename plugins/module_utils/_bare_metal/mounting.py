@@ -10,9 +10,8 @@ import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import layout
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import is_within
-
-Facts = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Place:
     """A mount point. ``shows``: the directory that a bind shows there; empty where it is the device itself."""
 
     device: str
-    mount: t.Mapping[str, t.Any]
+    mount: Facts
     shows: str = ""
 
     @property
@@ -91,7 +90,7 @@ def _shown(manifest: Facts, name: str, mount: Facts, own: t.Sequence[Facts]) -> 
     return "" if hidden else path
 
 
-def _seen(directory: str, mount: t.Mapping[str, t.Any]) -> str:
+def _seen(directory: str, mount: Facts) -> str:
     """Return where a mount shows a directory of its file system; empty if it does not."""
     if not is_within(directory, mount["root"]):
         return ""

@@ -15,9 +15,8 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import files, layout, mounting
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal.layout import DoesNotFit, Partition
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import storage
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import fstab_lines, is_within
-
-Facts = dict[str, t.Any]
 
 ROOT = "/target"
 WORK = "/run/rigwright_bare_metal"

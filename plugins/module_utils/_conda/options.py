@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._conda.plan import AUTO
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 
-ENVIRONMENT: dict[str, dict[str, t.Any]] = {
+ENVIRONMENT: Spec = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "packages": {"type": "list", "elements": "str", "default": []},

@@ -25,6 +25,23 @@ class CertificateError(Exception):
     """A request, or a CA, that no certificate can come from; the text names the cause and the remedy."""
 
 
+class CertificateRequest(t.TypedDict):
+    """The parameters of ``tls_certificate``."""
+
+    directory: str
+    name: str
+    state: str
+    names: list[str]
+    ca_common_name: str
+    ca_days: int
+    days: int
+    renew_days: int
+    renew_ca: bool
+    owner: str
+    group: str
+    mode: str
+
+
 class Certificate(t.NamedTuple):
     """A certificate that is there."""
 
@@ -53,7 +70,7 @@ def alternative_name(name: str) -> str:
         return f"DNS:{name.lower()}"
 
 
-def check_request(params: dict[str, t.Any]) -> None:
+def check_request(params: CertificateRequest) -> None:
     """Refuse a request that cannot be met, or that would create a certificate on every run.
 
     :raises CertificateError: the parameter, what is wrong with it and what it should be.

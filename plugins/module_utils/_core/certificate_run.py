@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
     PRINTED,
     Certificate,
     CertificateError,
+    CertificateRequest,
     alternative_name,
     check_request,
     days_left,
@@ -29,13 +30,14 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import open_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Diff, Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 
-SPEC: dict[str, t.Any] = {
+SPEC: Spec = {
     "directory": {"type": "path", "required": True},
     "name": {"type": "str", "default": "server"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -74,10 +76,40 @@ class State(t.NamedTuple):
     leftovers: bool
 
 
+class Validity(t.TypedDict, total=False):
+    """A certificate as a diff shows it; the names of a CA are not shown."""
+
+    names: list[str]
+    not_after: str
+
+
+Description = t.TypedDict(
+    "Description",
+    {
+        "ca": t.Optional[Validity],
+        "certificate": t.Optional[Validity],
+        "files": dict[str, str],
+        "leftovers of an interrupted run": bool,
+    },
+)
+
+
+class Result(t.TypedDict):
+    """The result of the module."""
+
+    changed: bool
+    ca_certificate: str | None
+    not_after: str | None
+    fingerprint: str | None
+    reasons: list[str]
+    changed_paths: list[str]
+    diff: Diff
+
+
 class Authority:
     """The private CA in a directory, and the certificate that it signs."""
 
-    def __init__(self, module: AnsibleModule, params: dict[str, t.Any]) -> None:
+    def __init__(self, module: AnsibleModule, params: CertificateRequest) -> None:
         self.module = module
         self.params = params
         self.now = datetime.datetime.now(datetime.timezone.utc)
@@ -294,7 +326,7 @@ def _date(moment: datetime.datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def describe(state: State) -> dict[str, t.Any]:
+def describe(state: State) -> Description:
     """Return the state as a diff shows it."""
     return {
         "ca": {"not_after": _date(state.ca.not_after)} if state.ca else None,
@@ -306,7 +338,7 @@ def describe(state: State) -> dict[str, t.Any]:
     }
 
 
-def predict(authority: Authority, current: State) -> dict[str, t.Any]:
+def predict(authority: Authority, current: State) -> Description:
     """Return what `describe` returns after `apply`."""
     params, after = authority.params, describe(current)
     after["leftovers of an interrupted run"] = False
@@ -322,17 +354,18 @@ def predict(authority: Authority, current: State) -> dict[str, t.Any]:
     return after
 
 
-def check_host(params: dict[str, t.Any]) -> None:
+def check_host(params: CertificateRequest) -> None:
     """Refuse a missing directory, user or group. Not called in check mode, where an earlier task may create it."""
     parent = os.path.dirname(params["directory"])
     if not os.path.isdir(parent):
         raise CertificateError(f"{parent} is no directory. Create it, or set `directory` to another place.")
-    for key, entry in (("owner", accounts.user(params["owner"])), ("group", accounts.group(params["group"]))):
+    owner, group = params["owner"], params["group"]
+    for key, name, entry in (("owner", owner, accounts.user(owner)), ("group", group, accounts.group(group))):
         if entry is None:
-            raise CertificateError(f"There is no {key} {params[key]}. Create it, or set `{key}` to one of this host.")
+            raise CertificateError(f"There is no {key} {name}. Create it, or set `{key}` to one of this host.")
 
 
-def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
+def keep(authority: Authority, check_mode: bool) -> Result:
     """Create and renew the CA and the certificate where due, and return the result of the module."""
     authority.check_place()
     current = authority.read()
@@ -345,7 +378,7 @@ def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
     return {
         "changed": changed,
         "ca_certificate": authority.read_ca(),
-        "not_after": after["certificate"]["not_after"],
+        "not_after": after["certificate"]["not_after"] if after["certificate"] else None,
         "fingerprint": current.certificate.fingerprint if current.certificate else None,
         "reasons": reasons,
         "changed_paths": changed_paths,
@@ -353,7 +386,7 @@ def keep(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
     }
 
 
-def drop(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
+def drop(authority: Authority, check_mode: bool) -> Result:
     """Remove the CA and the certificate, and return the result of the module."""
     authority.check_place()
     files = authority.read_attributes()
@@ -373,7 +406,8 @@ def drop(authority: Authority, check_mode: bool) -> dict[str, t.Any]:
 
 def is_due(module: AnsibleModule, **request: t.Any) -> bool:
     """Return whether ``tls_certificate`` would change something for this request, or say why it cannot. Changes nothing."""
-    authority = Authority(module, {**{name: option.get("default") for name, option in SPEC.items()}, **request})
+    defaults = {name: option.get("default") for name, option in SPEC.items()}
+    authority = Authority(module, t.cast("CertificateRequest", {**defaults, **request}))
     if authority.params["state"] == "present" and not module.get_bin_path("openssl"):
         # A package that the role is about to install may bring it.
         return True

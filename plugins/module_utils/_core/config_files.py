@@ -36,6 +36,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     remember,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_record import (
+    Change,
+    Entry,
+    Journal,
+    JournalStep,
     measured,
     read_journal,
     read_manifest,
@@ -119,17 +123,17 @@ class Store:
     def _others(self) -> list[Store]:
         return [Store(name, self.root) for name in names_of_sets(self.root) if name != self.name]
 
-    def _entries(self) -> dict[str, dict[str, t.Any]]:
-        return t.cast("dict[str, dict[str, t.Any]]", read_manifest(self.path).get("paths", {}))
+    def _entries(self) -> dict[str, Entry]:
+        return read_manifest(self.path).get("paths", {})
 
-    def readable_entries(self) -> dict[str, dict[str, t.Any]]:
+    def readable_entries(self) -> dict[str, Entry]:
         """Return the entries of another set, none of one whose manifest is damaged: its own run refuses that."""
         try:
             return self._entries()
         except Damaged:
             return {}
 
-    def _record(self, path: str, entry: t.Mapping[str, t.Any]) -> Record:
+    def _record(self, path: str, entry: Entry) -> Record:
         content = read_original(self._blob(path), entry) if entry["kind"] == "file" else None
         original = State(entry["kind"], content, entry["mode"], entry["uid"], entry["gid"])
         return Record(original, entry["mtime_ns"], entry["written"], entry["secret"])
@@ -202,7 +206,7 @@ class Store:
         sync_directory(self.path)
         return changed
 
-    def _undo(self, journal: t.Mapping[str, t.Any]) -> None:
+    def _undo(self, journal: Journal) -> None:
         """Take journalled steps back, last first. May be run again after a crash in the middle."""
         for step in reversed(journal["steps"]):
             path, before, after = step["path"], step["before"], step["after"]
@@ -217,7 +221,7 @@ class Store:
             elif before["kind"] == "missing" and after["kind"] == "directory":
                 _remove_when_empty(path)
 
-    def _undo_file(self, path: str, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> None:
+    def _undo_file(self, path: str, before: Change, after: Change) -> None:
         replaced = os.path.lexists(old_name(path))
         created = before["kind"] == "missing" and after["kind"] == "file"
         if not replaced and not created:
@@ -329,11 +333,11 @@ class Transaction:
             self.store.forget()
 
 
-def _journal_entry(step: Step) -> dict[str, t.Any]:
+def _journal_entry(step: Step) -> JournalStep:
     return {"path": step.path, "before": _journal_state(step.before), "after": _journal_state(step.after)}
 
 
-def _journal_state(state: State) -> dict[str, t.Any]:
+def _journal_state(state: State) -> Change:
     return {"kind": state.kind, "mode": state.mode, "uid": state.uid, "gid": state.gid, "digest": state.digest}
 
 

@@ -10,10 +10,11 @@ import os
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import State, Step
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Diff
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 
-def diff(step: Step, version: str) -> dict[str, str]:
+def diff(step: Step, version: str) -> Diff:
     before, after = _described(step.before), _described(step.after)
     same = step.before.digest == step.after.digest
     return {

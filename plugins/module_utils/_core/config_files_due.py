@@ -11,11 +11,10 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store, read_state
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 
 
-def is_due(
-    tree: Tree, name: str, files: t.Iterable[t.Mapping[str, str]] = (), directories: t.Iterable[str] = ()
-) -> bool:
+def is_due(tree: Tree, name: str, files: t.Iterable[FileRow] = (), directories: t.Iterable[str] = ()) -> bool:
     """Return whether a set is not yet as wanted, or was left half changed. Without files: whether something of it is in place.
 
     :param files: with ``path`` and ``content``, to be root's with the usual mode.

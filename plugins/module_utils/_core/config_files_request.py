@@ -19,16 +19,22 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_state import read_state
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    SetRequest,
+    Spec,
+)
 
 # The arguments that the action and its module have in common.
-DIRECTORY: dict[str, t.Any] = {
+DIRECTORY: Spec = {
     "path": {"type": "str", "required": True},
     # raw: of an unquoted 0644, which YAML reads as the number 420, "str" would make "420", another octal mode.
     "mode": {"type": "raw", "default": "0755"},
     "owner": {"type": "str", "default": "root"},
     "group": {"type": "str", "default": "root"},
 }
-FILE: dict[str, t.Any] = {
+FILE: Spec = {
     **DIRECTORY,
     "mode": {"type": "raw", "default": "0644"},
     "state": {"type": "str", "choices": ["present", "released", "absent"], "default": "present"},
@@ -36,7 +42,7 @@ FILE: dict[str, t.Any] = {
     "secret": {"type": "bool", "default": False},
     "validate": {"type": "str"},
 }
-UNIT: dict[str, t.Any] = {
+UNIT: Spec = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
     "enabled": {"type": "bool"},
@@ -46,12 +52,12 @@ UNIT: dict[str, t.Any] = {
     "may_restart": {"type": "bool", "default": True},
     "validate": {"type": "str"},
 }
-UNITS: dict[str, t.Any] = {
+UNITS: Spec = {
     "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
     "changed_paths": {"type": "list", "elements": "path", "default": []},
     "settle": {"type": "float", "default": 1.0},
 }
-SET: dict[str, t.Any] = {
+SET: Spec = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
@@ -63,7 +69,7 @@ SET: dict[str, t.Any] = {
 class Request:
     """The parameters of one run, with the content of each file."""
 
-    def __init__(self, params: t.Mapping[str, t.Any], contents: t.Mapping[str, bytes], check_mode: bool) -> None:
+    def __init__(self, params: SetRequest, contents: t.Mapping[str, bytes], check_mode: bool) -> None:
         self.params = params
         self.contents = contents
         self.check_mode = check_mode
@@ -86,7 +92,7 @@ class Request:
             raise Refused(f"not an absolute, plain path: {', '.join(unusable)}")
         return directories + files
 
-    def _file(self, item: t.Mapping[str, t.Any]) -> Wanted:
+    def _file(self, item: FileRow) -> Wanted:
         state = self._state("file", item) if item["state"] != "absent" else MISSING
         secret = item["secret"]
         found = read_state(item["path"]) if item.get("merged") and state is not MISSING else MISSING
@@ -95,13 +101,13 @@ class Request:
             secret = secret or not (found.mode or 0) & 0o004
         return Wanted(item["path"], state, secret, item["validate"], item["state"] == "released")
 
-    def _state(self, kind: str, item: t.Mapping[str, t.Any]) -> State:
+    def _state(self, kind: str, item: DirectoryRow) -> State:
         content = self.contents[item["path"]] if kind == "file" else None
         if not isinstance(item["mode"], str) or not re.fullmatch("0[0-7]{3,4}", item["mode"]):
             raise Refused(f'{item["path"]}: mode must be octal text in quotes, such as "0644", and is {item["mode"]!r}')
         uid, gid = accounts.uid_of(item["owner"]), accounts.gid_of(item["group"])
-        for key, number in (("owner", uid), ("group", gid)):
+        for key, name, number in (("owner", item["owner"], uid), ("group", item["group"], gid)):
             # In check mode a task before this one would have created it.
             if number is None and not self.check_mode:
-                raise Refused(f"{item['path']}: there is no {key} {item[key]}")
+                raise Refused(f"{item['path']}: there is no {key} {name}")
         return State(kind, content, int(item["mode"], 8), -1 if uid is None else uid, -1 if gid is None else gid)

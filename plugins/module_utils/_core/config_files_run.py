@@ -28,6 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import Step
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Diff
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -35,6 +36,16 @@ if t.TYPE_CHECKING:
 
 class CheckFailed(Exception):
     """A validator or a check has failed."""
+
+
+class SetResult(t.TypedDict):
+    """What the files of one run became."""
+
+    changed: bool
+    changed_paths: list[str]
+    removed_paths: list[str]
+    recovered: bool
+    diff: list[Diff]
 
 
 class ConfigFiles:
@@ -55,7 +66,7 @@ class ConfigFiles:
         self.wanted = Request(module.params, contents, module.check_mode).wanted()
         self.recovered = False
 
-    def run(self) -> dict[str, t.Any]:
+    def run(self) -> SetResult:
         if self.module.check_mode:
             steps = self._plan().steps
             self._validate_ahead(steps)
@@ -190,7 +201,7 @@ class ConfigFiles:
             text = text.replace(word, "********")
         return text
 
-    def _result(self, steps: t.Sequence[Step]) -> dict[str, t.Any]:
+    def _result(self, steps: t.Sequence[Step]) -> SetResult:
         return {
             "changed": bool(steps) or self.recovered,
             "changed_paths": [step.path for step in steps],

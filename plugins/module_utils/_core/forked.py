@@ -22,6 +22,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import NeedsPython
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Call, JsonObject
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -98,8 +99,8 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def run_all(
-    sources: Mapping[str, str], entry: str, calls: Mapping[str, Mapping[str, t.Any]], module: t.Any, name: str
-) -> dict[str, dict[str, t.Any]]:
+    sources: Mapping[str, str], entry: str, calls: Mapping[str, Call], module: t.Any, name: str
+) -> dict[str, JsonObject]:
     """Do the work of each call, some at the same time, and return the results as JSON has them.
 
     All happens in a process of its own: that of Mitogen goes on, and is to know nothing of what is imported.
@@ -112,15 +113,15 @@ def run_all(
     outcome = _Process("role", lambda: {"results": _run_each(sources, entry, calls, module, name)}).result()
     if "results" not in outcome:
         raise Failed(outcome["msg"])
-    return t.cast("dict[str, dict[str, t.Any]]", outcome["results"])
+    return t.cast("dict[str, JsonObject]", outcome["results"])
 
 
 def _run_each(
-    sources: Mapping[str, str], entry: str, calls: Mapping[str, Mapping[str, t.Any]], module: t.Any, name: str
-) -> dict[str, dict[str, t.Any]]:
+    sources: Mapping[str, str], entry: str, calls: Mapping[str, Call], module: t.Any, name: str
+) -> dict[str, JsonObject]:
     sys.meta_path.insert(0, Sources(sources, name))
     load = importlib.import_module(entry).load
-    results: dict[str, dict[str, t.Any]] = {}
+    results: dict[str, JsonObject] = {}
     running: list[tuple[str, _Process]] = []
 
     def finish(count: int) -> None:
@@ -145,7 +146,7 @@ class _Guard:
     """Turns the exception that ends a work into its result, whatever it is: the others go on."""
 
     def __init__(self) -> None:
-        self.failure: dict[str, t.Any] = {}
+        self.failure: JsonObject = {}
 
     def __enter__(self) -> None:
         pass
@@ -162,7 +163,7 @@ class _Guard:
 class _Process:
     """A process of its own; its result is the last line of JSON that it prints."""
 
-    def __init__(self, name: str, work: t.Callable[[], Mapping[str, t.Any]]) -> None:
+    def __init__(self, name: str, work: t.Callable[[], JsonObject]) -> None:
         # Not a pipe: a process that the work leaves behind would keep it open.
         self._printed = open(os.memfd_create(name), "w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = os.fork()
@@ -172,7 +173,7 @@ class _Process:
             finally:
                 os._exit(0)
 
-    def _run(self, work: t.Callable[[], Mapping[str, t.Any]]) -> None:
+    def _run(self, work: t.Callable[[], JsonObject]) -> None:
         atexit._clear()
         sys.stdout = self._printed
         ended = _Guard()
@@ -184,7 +185,7 @@ class _Process:
         self._printed.flush()
         atexit._run_exitfuncs()
 
-    def result(self) -> dict[str, t.Any]:
+    def result(self) -> JsonObject:
         """Wait for the end, and return the result."""
         _, status = os.waitpid(self._process, 0)
         with self._printed as file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import another_python, config_files_plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -22,7 +23,7 @@ class Refused(config_files_plan.Refused):
     :param result: more keys for the result of the module.
     """
 
-    def __init__(self, text: str, result: t.Mapping[str, t.Any] | None = None) -> None:
+    def __init__(self, text: str, result: JsonObject | None = None) -> None:
         super().__init__(text)
         self.result = dict(result or {})
 

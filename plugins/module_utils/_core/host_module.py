@@ -11,12 +11,13 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.locale import LOCALE
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 
 
 class HostModule(AnsibleModule):
     """A module whose programs have the one locale, and the umask by which all users can read what they install."""
 
-    def __init__(self, argument_spec: dict[str, t.Any], **options: t.Any) -> None:
+    def __init__(self, argument_spec: Spec, **options: t.Any) -> None:
         super().__init__(argument_spec, **options)
         self.run_command_environ_update = dict(LOCALE)
         # A login of root has 027 or 077 on hardened hosts.

@@ -10,8 +10,10 @@ import json
 import math
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+
 # An object that others have written: its keys are known to its reader alone.
-Json = dict[str, t.Any]
+Json = JsonObject
 LIMIT = 1 << 20
 # Deeper than any file of this collection, and far from Python's own limit.
 DEPTH = 32
@@ -51,7 +53,7 @@ def number(value: t.Any, least: float = -_MOST) -> float | None:
     return float(value)
 
 
-def _object(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+def _object(pairs: list[tuple[str, t.Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("it has a key twice")

@@ -10,57 +10,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
-
-
-class _Path(t.TypedDict):
-    path: str
-
-
-class Directory(_Path, total=False):
-    """A directory, as config_files takes it. One without a mode is 0755 and root's."""
-
-    mode: str
-    owner: str
-    group: str
-
-
-class File(Directory, total=False):
-    """A file, as config_files takes it. Without a source its template is ``templates/<path>.j2`` of the role.
-
-    No plan has a secret: ``secret_files`` of the role returns files with secrets, and the action ``plan`` adds them.
-    """
-
-    content: str
-    data: t.Any
-    format: str
-    template: str
-    program: str
-    state: str
-    merged: bool
-    secret: bool
-    validate: str
-
-
-class _Named(t.TypedDict):
-    name: str
-
-
-class Unit(_Named, total=False):
-    """A unit, as systemd_units takes it. Its state is started unless it says stopped."""
-
-    state: str
-    enabled: bool
-    restart_on: t.Sequence[str]
-    reload_on: t.Sequence[str]
-    loaded: t.Sequence[str]
-    may_restart: bool
-    validate: str
-
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import DirectoryRow, FileRow, UnitRow
 
 STOPPED: t.Final = "stopped"
 
 
-def stopped(*names: str) -> list[Unit]:
+def stopped(*names: str) -> list[UnitRow]:
     """Return units to be stopped and disabled."""
     return [{"name": name, "state": STOPPED, "enabled": False} for name in names]
 
@@ -80,14 +35,14 @@ class Packages:
     """
 
     key: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    directories: t.Sequence[Directory] = ()
-    files: t.Sequence[File] = ()
+    directories: t.Sequence[DirectoryRow] = ()
+    files: t.Sequence[FileRow] = ()
     checks: t.Sequence[str] = ()
     files_due: bool = False
     unhold: t.Sequence[str] = ()
     install: t.Sequence[str] = ()
     downgrade: bool = False
-    new_units: t.Sequence[Unit] = ()
+    new_units: t.Sequence[UnitRow] = ()
     hold: t.Sequence[str] = ()
 
     @property
@@ -122,10 +77,10 @@ class Plan:
     requirements: t.Sequence[Problem] = ()
     findings: t.Sequence[Finding] = ()
     packages: Packages = Packages()
-    directories: t.Sequence[Directory] = ()
-    files: t.Sequence[File] = ()
+    directories: t.Sequence[DirectoryRow] = ()
+    files: t.Sequence[FileRow] = ()
     checks: t.Sequence[str] = ()
-    units: t.Sequence[Unit] = ()
+    units: t.Sequence[UnitRow] = ()
     pending: Pending | None = None
     values: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 

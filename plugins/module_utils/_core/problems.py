@@ -8,8 +8,23 @@ from __future__ import annotations
 
 import typing as t
 
-Problem = dict[str, t.Any]
-Finding = dict[str, str]
+
+class Problem(t.TypedDict):
+    """A requirement, as the action ``require`` takes it; a problem where it is not met."""
+
+    ok: bool
+    variable: str
+    problem: str
+    remedy: str
+
+
+class Finding(t.TypedDict):
+    """What a person is shown, as the action ``finding`` takes it. The status is pass, warn, fail or skip."""
+
+    id: str
+    status: str
+    evidence: str
+    remedy: str
 
 
 class Refused(Exception):

@@ -39,6 +39,25 @@ class ReleaseError(Exception):
     """A request or an archive that cannot be installed; the text names the cause and the remedy."""
 
 
+class ReleaseRequest(t.TypedDict):
+    """The parameters of ``release_archive``. Version, address and checksum are None to remove a release."""
+
+    name: str
+    user: str | None
+    state: str
+    version: str
+    url: str
+    checksum: str
+    programs: dict[str, str] | None
+    strip_components: int
+    keep: int
+    install_root: str
+    timeout: int
+    retries: int
+    deadline: int
+    max_mib: int
+
+
 class Record(t.NamedTuple):
     """What one user of a release relies on."""
 
@@ -62,23 +81,29 @@ class State(t.NamedTuple):
     """Whether an interrupted run left something."""
 
 
-def check_request(params: dict[str, t.Any]) -> None:
+def check_request(params: ReleaseRequest) -> None:
     """Refuse what no release can satisfy.
 
     :raises ReleaseError: the parameter, what is wrong with it and what it should be.
     """
-    for key in ("name", "user", "version"):
-        if params[key] is not None and not _NAME.fullmatch(params[key]):
+    for key, name in (("name", params["name"]), ("user", params["user"]), ("version", params["version"])):
+        if name is not None and not _NAME.fullmatch(name):
             raise ReleaseError(
-                f"{key} is {params[key]!r}. Set `{key}` to letters, digits and ._+~- that begin with a letter or digit."
+                f"{key} is {name!r}. Set `{key}` to letters, digits and ._+~- that begin with a letter or digit."
             )
     if params["checksum"] is not None and not _CHECKSUM.fullmatch(params["checksum"]):
         raise ReleaseError(
             f"checksum is {params['checksum']!r}. Set `checksum` to sha256: and the 64 hexadecimal digits that the publisher states."
         )
-    for key, least in (("strip_components", 0), ("keep", 0), ("retries", 0), ("deadline", 1), ("max_mib", 1)):
-        if params[key] < least:
-            raise ReleaseError(f"{key} is {params[key]}. Set `{key}` to {least} or more.")
+    for key, number, least in (
+        ("strip_components", params["strip_components"], 0),
+        ("keep", params["keep"], 0),
+        ("retries", params["retries"], 0),
+        ("deadline", params["deadline"], 1),
+        ("max_mib", params["max_mib"], 1),
+    ):
+        if number < least:
+            raise ReleaseError(f"{key} is {number}. Set `{key}` to {least} or more.")
     for link, program in (params["programs"] or {}).items():
         if not posixpath.isabs(link) or posixpath.normpath(link) != link:
             raise ReleaseError(

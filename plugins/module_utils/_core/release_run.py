@@ -31,6 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.releas
     RECEIPT,
     Record,
     ReleaseError,
+    ReleaseRequest,
     State,
     changed_links,
     check_request,
@@ -43,6 +44,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.releas
     unpack_program,
     wanted_links,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.writable import open_problem
 
 if t.TYPE_CHECKING:
@@ -52,7 +54,7 @@ if t.TYPE_CHECKING:
 _RETRIED_ANSWERS = (408, 429)
 
 
-SPEC: dict[str, t.Any] = {
+SPEC: Spec = {
     "name": {"type": "str", "required": True},
     "user": {"type": "str"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -70,10 +72,29 @@ SPEC: dict[str, t.Any] = {
 }
 
 
+class Receipt(t.TypedDict):
+    """The archive that a version came from, and the digest of each file."""
+
+    archive: str
+    files: dict[str, str]
+
+
+Description = t.TypedDict(
+    "Description",
+    {
+        "version": t.Optional[str],
+        "kept": list[str],
+        "programs": dict[str, str],
+        "archives": dict[str, str],
+        "leftovers of an interrupted run": bool,
+    },
+)
+
+
 class Release:
     """A release on this host, as one user of it sees it."""
 
-    def __init__(self, params: dict[str, t.Any]) -> None:
+    def __init__(self, params: ReleaseRequest) -> None:
         check_request(params)
         self.params = params
         self.version = params["version"]
@@ -277,16 +298,14 @@ def _is_empty(directory: str) -> bool:
     return os.path.isdir(directory) and not os.listdir(directory)
 
 
-def read_receipt(directory: str) -> dict[str, t.Any] | None:
+def read_receipt(directory: str) -> Receipt | None:
     """Return what a version consists of; None where the directory is not of this module.
 
     :raises Damaged: the receipt is damaged.
     """
     remedy = f"remove {directory} and run again"
-    return t.cast(
-        "dict[str, t.Any] | None",
-        record.read(os.path.join(directory, RECEIPT), remedy, {"archive": str, "files": {str: str}}),
-    )
+    shape = {"archive": str, "files": {str: str}}
+    return t.cast("Receipt | None", record.read(os.path.join(directory, RECEIPT), remedy, shape))
 
 
 def read_record(path: str) -> Record:
@@ -298,7 +317,7 @@ def read_record(path: str) -> Record:
     return Record(found["versions"], found["links"]) if found else NOTHING
 
 
-def describe(state: State) -> dict[str, t.Any]:
+def describe(state: State) -> Description:
     """Return the state as a diff shows it."""
     return {
         "version": next(iter(state.record.versions), None),
@@ -312,7 +331,8 @@ def describe(state: State) -> dict[str, t.Any]:
 def is_due(**request: t.Any) -> bool:
     """Return whether ``release_archive`` would change something for this request, or say why it cannot. Changes nothing."""
     try:
-        release = Release({**{name: option.get("default") for name, option in SPEC.items()}, **request})
+        defaults = {name: option.get("default") for name, option in SPEC.items()}
+        release = Release(t.cast("ReleaseRequest", {**defaults, **request}))
         current, others = release.read()
         return release.plan(current, others) != current
     except (ReleaseError, Damaged, OSError):

@@ -24,7 +24,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
     fastest_algorithm,
     user_name,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import Held, Record, Victim
+from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import (
+    Held,
+    ManifestRow,
+    Record,
+    Victim,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.sources import (
     Survey,
     check_entries,
@@ -291,11 +296,11 @@ class Making(Transfer):
         with open(fd, "wb", buffering=CHUNK) as file:
             os.fchmod(fd, self.settings.modes[0])
             for entry in entries:
-                row: dict[str, t.Any] = {"path": entry.path, "kind": entry.kind}
+                row: ManifestRow = {"path": entry.path, "kind": entry.kind}
                 if entry.kind == "file":
-                    row.update(size=entry.size, hash=self.digests[entry.path])
+                    row["size"], row["hash"] = entry.size, self.digests[entry.path]
                 elif entry.kind == "link":
-                    row.update(target=self.targets[entry.path])
+                    row["target"] = self.targets[entry.path]
                 line = json.dumps(row).encode("ascii") + b"\n"
                 digest.update(line)
                 file.write(line)

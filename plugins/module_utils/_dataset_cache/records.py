@@ -62,6 +62,16 @@ class Copy(t.NamedTuple):
         return self.record.disk if self.record else 0
 
 
+class ManifestRow(t.TypedDict, total=False):
+    """An entry of a copy, as its manifest has it: size and hash are of a file, the target is of a link."""
+
+    path: str
+    kind: str
+    size: int
+    hash: str
+    target: str
+
+
 class Staging(t.NamedTuple):
     set: str
     name: str

@@ -30,12 +30,45 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 )
 
 
+class Total(t.TypedDict):
+    """The cache as a whole, in bytes."""
+
+    cache: str
+    used: int
+    quota: int
+    free: int
+    floor: int
+    odd: list[str]
+
+
+class Common(t.TypedDict):
+    """A data set, whether it has a copy or not."""
+
+    name: str
+    source: str
+    last_used: float | None
+    pinned: bool
+    pinned_by: str | None
+    path: str | None
+    made: float | None  # kept: a printed key
+    files: int | None
+    done: float | None
+    in_use_by: list[str]
+
+
+class Row(Common):
+    """A copy, one that is being made, or a pin alone."""
+
+    state: str
+    size: int
+
+
 def status(args: argparse.Namespace) -> Exit:
     cache = open_cache(args)
     datasets = chosen(cache, args.sources)
     rows = [row for dataset in datasets for row in describe(cache, dataset, args.check)]
     whole, free = cache.size()
-    total: dict[str, t.Any] = {
+    total: Total = {
         "cache": cache.path,
         "used": cache.used(cache.datasets()),
         "quota": read_size(cache.settings.quota, whole),
@@ -50,7 +83,7 @@ def status(args: argparse.Namespace) -> Exit:
     for row in rows:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_used"])) if row["last_used"] else "never"
         state = row["state"] + (f" {row['done']:.0%}" if row["state"] == "making" else "")
-        pinned = shown(row["pinned_by"]) if row["pinned"] else ""
+        pinned = shown(row["pinned_by"] or "")
         table.append((format_size(row["size"]), used, state, pinned, ", ".join(row["in_use_by"]), shown(row["source"])))
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
@@ -63,9 +96,9 @@ def status(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.Any]]:
+def describe(cache: Cache, dataset: Dataset, check: bool) -> list[Row]:
     """Return a row for each copy, for each one that is being made, or for a pin alone."""
-    common: dict[str, t.Any] = {
+    common: Common = {
         "name": dataset.set,
         "source": dataset.source,
         "last_used": dataset.used or None,
@@ -77,7 +110,7 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
         "done": None,
         "in_use_by": [],
     }
-    rows = []
+    rows: list[Row] = []
     current = dataset.current()
     for copy in dataset.copies:
         state = "whole" if copy is current else "damaged" if copy.damaged or not copy.record else "superseded"
@@ -87,9 +120,10 @@ def describe(cache: Cache, dataset: Dataset, check: bool) -> list[dict[str, t.An
                 state = compare(t.cast(Record, copy.record))
         record = copy.record
         path = os.path.join(copy.path, "data", record.name) if record else copy.path
-        found = {"path": path, "made": record.made, "files": record.files} if record else {}
-        users = users_of(cache, copy)
-        rows.append({**common, **found, "state": state, "size": copy.disk, "in_use_by": users})
+        row: Row = {**common, "state": state, "size": copy.disk, "in_use_by": users_of(cache, copy)}
+        if record:
+            row["path"], row["made"], row["files"] = path, record.made, record.files
+        rows.append(row)
     for staging in dataset.staging:
         state = "making" if cache.is_making(staging) else "interrupted"
         done = min(1.0, staging.done / staging.need) if staging.need else 0.0

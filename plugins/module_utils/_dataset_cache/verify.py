@@ -19,7 +19,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cac
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.failures import Exit, Failed
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.folder import Folder
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.progress import Progress
-from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import Copy, Record
+from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.records import (
+    Copy,
+    ManifestRow,
+    Record,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.text import is_name, say, shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._dataset_cache.workers import Buffer, Workers
 
@@ -101,7 +105,7 @@ class Verifying:
             self.progress.end()
         return ""
 
-    def check(self, row: dict[str, t.Any]) -> None:
+    def check(self, row: ManifestRow) -> None:
         for top in (self.top, self.record.source) if self.with_source else (self.top,):
             path = os.path.join(top, row["path"]) if row["path"] else top
             try:

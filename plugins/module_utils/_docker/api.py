@@ -12,6 +12,8 @@ import json
 import socket
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+
 SOCKET = "/run/docker.sock"
 # Seconds to wait for an answer of docker.
 PATIENCE = 10
@@ -45,7 +47,7 @@ def ask(path: str) -> t.Any:
     return json.loads(content)
 
 
-def running_containers() -> list[t.Mapping[str, t.Any]]:
+def running_containers() -> list[JsonObject]:
     """Return what docker's API says of each running container.
 
     :raises OSError: docker does not answer.

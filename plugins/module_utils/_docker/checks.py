@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.docker_options import DockerAddressPools
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     CONFLICTS,
     DAEMON_JSON,
@@ -33,6 +34,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.mode
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import (
     ENDS_CONTAINERS,
+    Options,
     Params,
     Unreadable,
     changed_options,
@@ -61,9 +63,9 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
         yield problem(
             "docker_bind_ip", f"is not an IP address: {params['bind_ip']!r}", "write 127.0.0.1, or 0.0.0.0 for all"
         )
-    for name in ("shm_size", "log_max_size"):
-        if params[name] and not _SIZE.fullmatch(params[name]):
-            yield problem(f"docker_{name}", f"is not a size: {params[name]!r}", "write it as 50m or 1g")
+    for name, size in (("shm_size", params["shm_size"]), ("log_max_size", params["log_max_size"])):
+        if size and not _SIZE.fullmatch(size):
+            yield problem(f"docker_{name}", f"is not a size: {size!r}", "write it as 50m or 1g")
     if params["log_max_files"] < 1:
         yield problem("docker_log_max_files", "must be at least 1", "write 5, for example")
     for mirror in params["registry_mirrors"]:
@@ -73,8 +75,8 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
                 f"has an invalid address: {without_secrets(repr(mirror))}",
                 "write https://mirror.example.org",
             )
-    for variable in ("users", "rootless_users"):
-        for user in params[variable]:
+    for variable, users in (("users", params["users"]), ("rootless_users", params["rootless_users"])):
+        for user in users:
             if not is_name(user):
                 yield problem(f"docker_{variable}", f"has an invalid user name: {user!r}", NAME_REMEDY)
     yield from _rootless_problems(params)
@@ -107,7 +109,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _pool_problems(pools: t.Sequence[t.Mapping[str, t.Any]]) -> t.Iterator[Problem]:
+def _pool_problems(pools: t.Sequence[DockerAddressPools]) -> t.Iterator[Problem]:
     for pool in pools:
         try:
             base = ipaddress.ip_network(pool["base"])
@@ -244,9 +246,7 @@ def _storage_problems(host: Host, params: Params) -> t.Iterator[Problem]:
             )
 
 
-def move_problems(
-    host: Host, params: Params, given: t.Mapping[str, str], options: t.Mapping[str, t.Any]
-) -> t.Iterator[Problem]:
+def move_problems(host: Host, params: Params, given: t.Mapping[str, str], options: Options) -> t.Iterator[Problem]:
     """Refuse to leave stored data behind, also where a directory is no longer named."""
     unmanaged = host.containerd_original if host.containerd_managed else host.containerd_config
     coming = {
@@ -271,7 +271,7 @@ def _mebibytes(size: int) -> str:
     return f"{size // 1048576} MiB"
 
 
-def disruption(host: Host, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> str:
+def disruption(host: Host, before: Options, after: Options) -> str:
     """Return the harm that a restart of docker with other options would do; empty for none."""
     daemon = host.daemon
     if daemon is None:

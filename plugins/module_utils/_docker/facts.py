@@ -27,9 +27,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     read_state,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, PlannedMount
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import model as docker
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask, running_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import (
+    Params,
     Unreadable,
     parse_options,
 )
@@ -84,7 +86,7 @@ def parse_routes(text: str, bridges: t.Container[str] = ()) -> dict[str, str]:
     return found
 
 
-def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def describe_containers(inspected: t.Iterable[JsonObject]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of running containers, and of those with a GPU, from what docker's API says of each."""
     running, gpu = [], []
     for container in inspected:
@@ -95,7 +97,7 @@ def describe_containers(inspected: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[t
     return tuple(sorted(running)), tuple(sorted(gpu))
 
 
-def _has_gpu(container: t.Mapping[str, t.Any]) -> bool:
+def _has_gpu(container: JsonObject) -> bool:
     settings = container.get("HostConfig") or {}
     devices = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
     if any(map(_is_nvidia, settings.get("DeviceRequests") or [])) or any("/nvidia" in path for path in devices):
@@ -254,7 +256,7 @@ def validate_options(run: RunCommand, program: str, version: tuple[int, ...], ar
     return "" if valid else message.splitlines()[-1] if message else f"it ends with {rc}"
 
 
-def read_place(path: str, mounts: t.Iterable[Mount], coming: t.Sequence[t.Mapping[str, t.Any]]) -> docker.Place:
+def read_place(path: str, mounts: t.Iterable[Mount], coming: t.Sequence[PlannedMount]) -> docker.Place:
     """Read the file system that a directory is, or will be, on.
 
     :param coming: mounts that earlier tasks would make in check mode.
@@ -341,7 +343,7 @@ def has_snap(tree: Tree, unit: t.Mapping[str, str]) -> bool:
 
 
 def read_host(
-    params: t.Mapping[str, t.Any],
+    params: Params,
     daemon: docker.Daemon | None,
     units: t.Mapping[str, t.Mapping[str, str]],
     firewall_rules: str,
@@ -358,7 +360,7 @@ def read_host(
     config = tree.text(docker.DAEMON_JSON) if is_file else None
     packages = parse_status(tree.text(STATUS))
     mounts = parse_mountinfo(Tree("/").text("/proc/self/mountinfo"))
-    coming = params.get("planned", {}).get("mounts") or []
+    coming = params["planned"].get("mounts") or []
     unit = units.get(UNIT, {})
     arguments = read_service(unit)[2] if unit.get("ExecStart") else None
     # An invalid path is refused by the checks.

@@ -22,7 +22,17 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     finding,
     problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    JsonObject,
+    UnitRow,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import source_text
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_request import (
+    Params,
+    Repository,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import ARCHIVE, DOCKER_CE, numbers
 
 # One release: the runtime does not work with the library of another version.
@@ -58,7 +68,18 @@ RUNTIME = {"runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": [
 _UPSTREAM = re.compile(r"https?://nvidia\.github\.io/(libnvidia-container|nvidia-container-runtime|nvidia-docker)(/|$)")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(~rc\.[0-9]+)?(-[0-9]+)?")
 
-Params = t.Mapping[str, t.Any]
+
+def repository_of(params: Params) -> Repository:
+    """Return the repository of a request."""
+    return t.cast("Repository", params["repository"])
+
+
+class Record(t.TypedDict):
+    """What the role has brought: packages, holds, and whether the settings of the runtime came with them."""
+
+    packages: list[str]
+    settings: bool
+    held: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +123,7 @@ class Host:
     refresh: Refresh = Refresh()
     service_enabled: bool = False
     settings_there: bool = False
-    record: t.Mapping[str, t.Any] | None = None
+    record: Record | None = None
     # In check mode: what an earlier task would install.
     docker_comes: bool = False
     driver_comes: bool = False
@@ -121,11 +142,11 @@ class Plan:
     unhold: list[str] = dataclasses.field(default_factory=list)
     remove: list[str] = dataclasses.field(default_factory=list)
     remove_paths: list[str] = dataclasses.field(default_factory=list)
-    package_files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
-    files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    part: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    package_files: list[FileRow] = dataclasses.field(default_factory=list)
+    directories: list[DirectoryRow] = dataclasses.field(default_factory=list)
+    files: list[FileRow] = dataclasses.field(default_factory=list)
+    units: list[UnitRow] = dataclasses.field(default_factory=list)
+    part: JsonObject = dataclasses.field(default_factory=dict)
     apply: bool = False
     stale: str = ""
 
@@ -148,7 +169,7 @@ def choose_mode(wanted: str, version: tuple[int, ...]) -> tuple[str, str]:
     return CDI, f"docker {text} supports CDI" if version else "docker is not installed yet"
 
 
-def part_of(mode: str, version: tuple[int, ...], daemon_json: str = "", part: str = "") -> dict[str, t.Any]:
+def part_of(mode: str, version: tuple[int, ...], daemon_json: str = "", part: str = "") -> JsonObject:
     """Return the part for daemon.json. Where CDI is on by itself it is empty, since writing it would need a restart of docker.
 
     The host's own file may switch CDI off: then the part stays, as the file that docker reads no longer shows it.
@@ -174,7 +195,7 @@ def includes(whole: t.Any, part: t.Any) -> bool:
     return bool(whole == part)
 
 
-def is_in_force(host: Host, mode: str, part: t.Mapping[str, t.Any]) -> bool:
+def is_in_force(host: Host, mode: str, part: JsonObject) -> bool:
     """Return whether daemon.json and the running docker have the part; a run may have been interrupted in between.
 
     CDI is an option that docker reads when it starts: it stays in effect until then, also when it is removed.
@@ -220,25 +241,26 @@ def plan_packages(plan: Plan, host: Host, params: Params) -> None:
     plan.install = [f"{name}={version}" for name in PACKAGES] if wrong else []
     installed = [name for name in PACKAGES if name in host.packages]
     held = [name for name in installed if host.packages[name].hold]
-    record = host.record or {}
+    record = host.record
+    was_held = record["held"] if record else []
     plan.hold = [name for name in installed if params["hold"] and name not in held]
-    plan.unhold = [name for name in held if not params["hold"] and name in record.get("held", ())]
-    memory = {
-        "packages": record.get("packages", [name for name in PACKAGES if name not in host.packages]),
-        "settings": record.get("settings", not host.settings_there),
-        "held": [name for name in PACKAGES if params["hold"] and (name not in held or name in record.get("held", ()))],
+    plan.unhold = [name for name in held if not params["hold"] and name in was_held]
+    memory: Record = {
+        "packages": record["packages"] if record else [name for name in PACKAGES if name not in host.packages],
+        "settings": record["settings"] if record else not host.settings_there,
+        "held": [name for name in PACKAGES if params["hold"] and (name not in held or name in was_held)],
     }
-    alone, _mixed = other_sources(host, params["repository"]["url"])
+    alone, _mixed = other_sources(host, repository_of(params)["url"])
     pin = f"Package: {' '.join(PACKAGES)}\nPin: version {version}\nPin-Priority: 1001\n"
     plan.package_files = [
         {"path": RECORD, "content": json.dumps(memory, sort_keys=True) + "\n"},
         {"path": PREFERENCES, "content": pin},
         {
             "path": SOURCE,
-            "content": source_text({"URIs": params["repository"]["url"], "Suites": "/", "Signed-By": KEY}),
+            "content": source_text({"URIs": repository_of(params)["url"], "Suites": "/", "Signed-By": KEY}),
         },
-        *({"path": path, "state": "absent"} for path in sorted({*alone, *host.put_away})),
     ]
+    plan.package_files += [{"path": path, "state": "absent"} for path in sorted({*alone, *host.put_away})]
 
 
 # --- Checks ---
@@ -250,7 +272,7 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
         yield problem(
             "nvidia_container_toolkit_version", f"is not a version: {params['version']!r}", "write 1.20.1, for example"
         )
-    for print_ in params["repository"]["fingerprints"]:
+    for print_ in repository_of(params)["fingerprints"]:
         if not re.fullmatch(r"[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}", print_.replace(" ", "")):
             yield problem(
                 "nvidia_container_toolkit_repository",
@@ -285,20 +307,19 @@ def host_problems(host: Host, params: Params, plan: Plan) -> t.Iterator[Problem]
         newest = sorted(host.available, key=lambda version_: (numbers(version_), version_), reverse=True)[:5]
         yield problem(
             "nvidia_container_toolkit_version",
-            f"is {params['version']}, which {params['repository']['url']} does not have for all four packages",
+            f"is {params['version']}, which {repository_of(params)['url']} does not have for all four packages",
             f"choose one of {', '.join(newest)}",
         )
     changing = [name for name in PACKAGES if name in host.packages and host.packages[name].version != wanted]
-    foreign = [
-        name for name in changing if host.packages[name].hold and name not in (host.record or {}).get("held", ())
-    ]
+    own_holds = host.record["held"] if host.record else []
+    foreign = [name for name in changing if host.packages[name].hold and name not in own_holds]
     if foreign:
         yield problem(
             "nvidia_container_toolkit_version",
             f"asks for another version of {', '.join(foreign)}, on hold",
             "`apt-mark unhold` first",
         )
-    for path in other_sources(host, params["repository"]["url"])[1]:
+    for path in other_sources(host, repository_of(params)["url"])[1]:
         yield problem(
             path,
             "has the toolkit's repository among other sources: apt fails with two keys for one repository",
@@ -331,7 +352,7 @@ ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia|nvidia_current", TAG+="syste
 # containers (nvidia-container-toolkit#85). So each user's service manager names another file (api/config/v1/config.go of the toolkit).
 ROOTLESS_CONFIG = f"{RUNTIME_FOLDER}/rigwright-rootless.toml"
 ROOTLESS_DROP_IN = "/etc/systemd/user/docker.service.d/rigwright-nvidia.conf"
-ROOTLESS = [
+ROOTLESS: list[FileRow] = [
     {"path": ROOTLESS_CONFIG, "content": "[nvidia-container-cli]\nno-cgroups = true\n"},
     {"path": ROOTLESS_DROP_IN, "content": f"[Service]\nEnvironment=NVIDIA_CTK_CONFIG_FILE_PATH={ROOTLESS_CONFIG}\n"},
 ]
@@ -356,10 +377,11 @@ def plan_files(plan: Plan, host: Host) -> None:
 def plan_units(plan: Plan, host: Host) -> None:
     """Plan the units. The path unit notices a new driver or toolkit, but no other GPUs and no MIG: so each run compares the spec."""
     # Check mode does not know that a package which is not installed yet enables its units itself.
-    enabled = {"enabled": True} if PACKAGES[1] in host.packages else {}
-    plan.units = [{"name": PATH_UNIT, **enabled}]
+    plan.units = [{"name": PATH_UNIT}]
     if (host.refresh.stale or not host.service_enabled) and not host.refresh.problem:
-        plan.units.append({"name": SERVICE, **enabled})
+        plan.units.append({"name": SERVICE})
+    for unit in plan.units if PACKAGES[1] in host.packages else []:
+        unit["enabled"] = True
 
 
 def plan_findings(plan: Plan, host: Host) -> None:

@@ -13,7 +13,6 @@ import re
 import shlex
 import stat
 import tempfile
-import typing as t
 import urllib.error
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import STATUS, parse_status
@@ -21,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.sources
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Planned
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.api import ask, running_containers
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import read_records
@@ -125,7 +125,7 @@ def read_available(url: str, architecture: str) -> list[str]:
     return sorted(set.intersection(*(versions.get(name, set()) for name in toolkit.PACKAGES)))
 
 
-def read_record(tree: Tree) -> dict[str, t.Any] | None:
+def read_record(tree: Tree) -> toolkit.Record | None:
     """Return what the role has installed; None before its first run.
 
     :raises Damaged: the record is damaged.
@@ -133,13 +133,13 @@ def read_record(tree: Tree) -> dict[str, t.Any] | None:
     remedy = "the role wrote it itself: restore it, or remove it, and the packages that are there count as your own"
     shape = {"packages": [str], "settings": bool, "held": [str]}
     for path in (toolkit.RECORD, toolkit.FORMER_RECORD):
-        found: dict[str, t.Any] | None = record.read(tree.at(path), remedy, shape)
+        found: toolkit.Record | None = record.read(tree.at(path), remedy, shape)
         if found is not None:
             return found
     return None
 
 
-def read_host(run: RunCommand, driver: t.Mapping[str, t.Any], planned: t.Mapping[str, t.Any]) -> toolkit.Host:
+def read_host(run: RunCommand, driver: JsonObject, planned: Planned) -> toolkit.Host:
     """Read the host.
 
     :param driver: facts of the driver (``_nvidia.facts.read_driver``).

@@ -13,10 +13,13 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit as toolkit
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker import gpu_toolkit_facts as facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import is_due, read_key
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_request import (
+    Params,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.facts import read_driver
 
 
-def run(params: toolkit.Params, command: facts.RunCommand) -> dict[str, t.Any]:
+def run(params: Params, command: facts.RunCommand) -> dict[str, t.Any]:
     """Return the plan as the module nvidia_container_toolkit_plan returns it.
 
     :param command: ``run_command`` of the module.
@@ -27,9 +30,9 @@ def run(params: toolkit.Params, command: facts.RunCommand) -> dict[str, t.Any]:
     present = params["state"] == "present"
     plan = toolkit.plan_present(host, params) if present else toolkit.plan_absent(host, params)
     if plan.install and not plan.requirements:
-        available = facts.read_available(params["repository"]["url"], params["architecture"])
+        available = facts.read_available(toolkit.repository_of(params)["url"], params["architecture"])
         plan = toolkit.plan_present(dataclasses.replace(host, available=available), params)
-    key = read_key(tree, toolkit.KEY, params["repository"]["fingerprints"]) if present else ""
+    key = read_key(tree, toolkit.KEY, toolkit.repository_of(params)["fingerprints"]) if present else ""
     wanted = {entry["path"]: entry["content"] for entry in plan.package_files if "content" in entry}
     removed = [entry["path"] for entry in plan.package_files if "content" not in entry]
     return {

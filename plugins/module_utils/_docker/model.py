@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import DirectoryRow, FileRow, JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import (
     NEUTRAL,
     Options,
@@ -29,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.opti
     own_part,
     parse_options,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import GroupRow
 
 DAEMON_JSON = "/etc/docker/daemon.json"
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
@@ -73,7 +75,7 @@ VALIDATE_SINCE = (23,)
 REMAPPED = re.compile(r"[0-9]+\.[0-9]+")
 
 
-def coming_parts(parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
+def coming_parts(parts: t.Mapping[str, Options]) -> dict[str, str]:
     """Return the files that parts will be in, from the parts by the name of their role."""
     return {f"{PARTS}/{role}.json": dump(options) for role, options in parts.items()}
 
@@ -122,8 +124,8 @@ class StoppedDaemon:
 class Memory:
     """The content of MEMORY, which an earlier run wrote."""
 
-    host: t.Mapping[str, t.Any]
-    written: t.Mapping[str, t.Any]
+    host: Options
+    written: Options
     users: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
 
@@ -187,12 +189,12 @@ class Plan:
     install: list[str] = dataclasses.field(default_factory=list)
     hold: list[str] = dataclasses.field(default_factory=list)
     unhold: list[str] = dataclasses.field(default_factory=list)
-    package_files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    repository: dict[str, t.Any] = dataclasses.field(default_factory=dict)
-    directories: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    package_files: list[FileRow] = dataclasses.field(default_factory=list)
+    repository: JsonObject = dataclasses.field(default_factory=dict)
+    directories: list[DirectoryRow] = dataclasses.field(default_factory=list)
     files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     files_afterwards: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    groups: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    groups: list[GroupRow] = dataclasses.field(default_factory=list)
     units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     options: Options = dataclasses.field(default_factory=dict)
     restart_waits: str = ""
@@ -263,20 +265,20 @@ def flags(arguments: t.Iterable[str], *names: str) -> list[str]:
     return found
 
 
-def data_root_of(options: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None) -> str:
+def data_root_of(options: Options, arguments: t.Sequence[str] | None) -> str:
     """Return where dockerd stores its data, by its options and its command line. ``graph`` is the name before docker 23."""
     named = [options.get("data-root"), options.get("graph"), *flags(arguments or (), "--data-root", "--graph", "-g")]
     return next((str(path) for path in named if path), DATA_ROOT)
 
 
-def named_root(info: t.Mapping[str, t.Any]) -> str:
+def named_root(info: Options) -> str:
     """Return the data root as daemon.json names it. With remapped users docker works in a directory below, 165536.165536."""
     root = str(info.get("DockerRootDir", ""))
     folder, _slash, name = root.rpartition("/")
     return folder if "name=userns" in (info.get("SecurityOptions") or ()) and REMAPPED.fullmatch(name) else root
 
 
-def reset_options(host: Host, wanted: t.Mapping[str, t.Any]) -> Options:
+def reset_options(host: Host, wanted: Options) -> Options:
     """Return neutral values of the options that the role removes; daemon.json has them until docker has read it."""
     written = host.memory.written if host.memory else {}
     return {key: NEUTRAL[key] for key in written if key in NEUTRAL and key not in wanted}

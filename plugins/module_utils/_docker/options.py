@@ -11,6 +11,9 @@ import json
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Planned
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.docker_options import DockerOptions
+
 # Options that dockerd reads again on SIGHUP ("Configuration reload behavior" in the reference page of dockerd). It also reads all
 # `features` again, but those for the image store and CDI only take effect when it starts. So RELOADED_FEATURES lists the others.
 RELOADED = frozenset(
@@ -32,7 +35,7 @@ RELOADED = frozenset(
 )
 RELOADED_FEATURES = frozenset({"buildkit"})
 # An option that is removed from the file keeps its value when dockerd reloads. So the role sets it to this value first.
-NEUTRAL: dict[str, t.Any] = {
+NEUTRAL: JsonObject = {
     "allow-nondistributable-artifacts": [],
     "authorization-plugins": [],
     "debug": False,
@@ -64,8 +67,16 @@ ENDS_CONTAINERS = frozenset(
 NETWORK_OPTIONS_SINCE = (24,)
 LIMITED_LOGS = ("local", "json-file")
 
-Params = t.Mapping[str, t.Any]
-Options = dict[str, t.Any]
+# Of dockerd, by its own names: whatever a user and other roles write into daemon.json.
+Options = JsonObject
+
+
+class Params(DockerOptions):
+    """A request: the options, and what ``__docker_context`` adds. There, ``repository`` is complete."""
+
+    packages: dict[str, list[str]]
+    coming_parts: dict[str, JsonObject]
+    planned: Planned
 
 
 class Unreadable(ValueError):
@@ -89,7 +100,7 @@ def parse_options(text: str | None) -> Options:
     return options
 
 
-def merge(*layers: t.Mapping[str, t.Any]) -> Options:
+def merge(*layers: Options) -> Options:
     """Merge layers deeply; a later one wins. A list replaces a list, and another log driver drops the log options."""
     merged: Options = {}
     for layer in layers:
@@ -106,7 +117,7 @@ _MISSING: t.Any = object()
 _CREDENTIALS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 
-def own_part(own: t.Mapping[str, t.Any], written: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> Options:
+def own_part(own: Options, written: Options, now: Options) -> Options:
     """Return the host's own options: those that it had before, and changes of the file since the role wrote it."""
     found: Options = {}
     for key in {**own, **now, **written}:
@@ -123,7 +134,7 @@ def own_part(own: t.Mapping[str, t.Any], written: t.Mapping[str, t.Any], now: t.
     return found
 
 
-def restart_part(options: t.Mapping[str, t.Any]) -> Options:
+def restart_part(options: Options) -> Options:
     """Return the options that dockerd reads only when it starts."""
     part = {key: value for key, value in options.items() if key not in RELOADED}
     features = part.pop("features", {})
@@ -141,7 +152,7 @@ def has_credentials(options: t.Any) -> bool:
     return isinstance(options, str) and bool(_CREDENTIALS.search(options))
 
 
-def changed_options(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> frozenset[str]:
+def changed_options(before: Options, after: Options) -> frozenset[str]:
     return frozenset(key for key in {**before, **after} if before.get(key, _MISSING) != after.get(key, _MISSING))
 
 
@@ -176,5 +187,5 @@ def _version_of(address: str) -> int:
         return 4
 
 
-def dump(options: t.Mapping[str, t.Any]) -> str:
+def dump(options: Options) -> str:
     return json.dumps(options, indent=4, sort_keys=True) + "\n"

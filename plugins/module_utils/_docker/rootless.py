@@ -13,6 +13,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+
 # The files by the option of usermod. COUNT is the size of a range, enough ids for all users of an image (the default of useradd).
 SUBORDINATE = {"--add-subuids": "/etc/subuid", "--add-subgids": "/etc/subgid"}
 REMOVE = {"--add-subuids": "--del-subuids", "--add-subgids": "--del-subgids"}
@@ -41,7 +43,7 @@ class User:
 
 # What the role has added for a user, and will remove again: the ranges as ``first-last`` by the option that adds them, and whether
 # the user lingers because of the role.
-Given = dict[str, t.Any]
+Given = JsonObject
 Record = dict[str, Given]
 
 

@@ -10,14 +10,15 @@ import json
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.model import (
     CONTAINERD_ROOT,
     DATA_ROOT,
     named_root,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import Options, Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import same_path
 
-Params = t.Mapping[str, t.Any]
 Outcome = tuple[int, str, str]
 
 # The image has the host's own `sleep`: nothing is downloaded, and nothing remains.
@@ -45,7 +46,7 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
-def other_options(info: Params, wanted: Params, mirrors: t.Sequence[str]) -> list[str]:
+def other_options(info: JsonObject, wanted: Options, mirrors: t.Sequence[str]) -> list[str]:
     """Return the options that dockerd has in another way than daemon.json.
 
     :param info: the answer of dockerd.
@@ -61,7 +62,7 @@ def other_options(info: Params, wanted: Params, mirrors: t.Sequence[str]) -> lis
     return [name for name, is_same in same.items() if not is_same]
 
 
-def published_address(container: Params) -> str:
+def published_address(container: JsonObject) -> str:
     """Return the address of the host on which a container's port 9 listens; empty without one."""
     ports = (container.get("NetworkSettings") or {}).get("Ports") or {}
     return str((ports.get("9/tcp") or [{}])[0].get("HostIp", ""))
@@ -71,7 +72,7 @@ class Clients:
     """The clients of docker on this host."""
 
     def __init__(
-        self, run: t.Callable[..., Outcome], request: Params, options: Params, containerd_root: str = CONTAINERD_ROOT
+        self, run: t.Callable[..., Outcome], request: Params, options: Options, containerd_root: str = CONTAINERD_ROOT
     ) -> None:
         self.call = run
         self.containerd_root = containerd_root
@@ -80,7 +81,7 @@ class Clients:
         self.wanted = options
         status, text, self.silence = self._run(INFO)
         # Empty where docker does not answer.
-        self.info: Params = json.loads(text or "{}") if status == 0 else {}
+        self.info: JsonObject = json.loads(text or "{}") if status == 0 else {}
 
     def findings(self) -> list[Finding]:
         rootless = [self.rootless()] if self.request["rootless_users"] and self.request["state"] == "present" else []
@@ -175,7 +176,7 @@ class Clients:
         return self._run(["findmnt", *columns, "--target", path])[1].split()
 
 
-def keeps_images_in_containerd(info: Params) -> bool:
+def keeps_images_in_containerd(info: JsonObject) -> bool:
     """Return whether the images are in the directory of the host's containerd, as since docker 29."""
     drivers = [value for _key, value in info.get("DriverStatus") or []]
     # A containerd that dockerd starts itself is inside of docker's own directory.
@@ -183,7 +184,7 @@ def keeps_images_in_containerd(info: Params) -> bool:
     return "io.containerd.snapshotter.v1" in drivers and "/docker/" not in address
 
 
-def findings(run: t.Callable[..., Outcome], request: Params, plan: Params) -> list[Finding]:
+def findings(run: t.Callable[..., Outcome], request: Params, plan: t.Mapping[str, t.Any]) -> list[Finding]:
     """Return the findings of the plan and of the clients."""
     options = {"data-root": plan["data_root"], **plan["options"]}
     return [*plan["findings"], *Clients(run, request, options, plan["containerd_root"]).findings()]

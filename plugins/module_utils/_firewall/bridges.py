@@ -14,7 +14,17 @@ import json
 import re
 import typing as t
 
-Link = t.Mapping[str, t.Any]
+
+class Link(t.TypedDict, total=False):
+    """A network interface, as ``ip -json -details link show`` prints it."""
+
+    ifname: str
+    link_type: str
+    linkinfo: dict[str, str]
+    master: str
+    operstate: str
+
+
 Links = t.Mapping[str, Link]
 
 # Kinds of ports that end on this machine.

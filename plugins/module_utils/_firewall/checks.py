@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules, table
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.plan import (
@@ -60,7 +59,7 @@ def _lockouts(request: table.Request, facts: Facts) -> list[Problem]:
     ports = {*facts.ssh_ports, *request.ssh_ports}
     found = []
     if facts.connection:
-        client, port = str(ssh.plain(facts.connection["client"])), facts.connection["port"]
+        client, port = str(ssh.plain(facts.connection.client)), facts.connection.port
         knows_port = port in ports
         if not _allowed(request, client, port) and not (knows_port and ssh.lets_in(client, networks)):
             text = f"would lock out Ansible's own connection, from {client} to port {port}"
@@ -76,7 +75,7 @@ def _lockouts(request: table.Request, facts: Facts) -> list[Problem]:
     return found
 
 
-def _is_sshd(row: t.Mapping[str, t.Any]) -> bool:
+def _is_sshd(row: Listener) -> bool:
     return row["protocol"] == "tcp" and row["process"] == "sshd" and row["unit"] in SSH_UNITS
 
 

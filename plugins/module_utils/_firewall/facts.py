@@ -18,6 +18,7 @@ import tempfile
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import bundle
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import (
     apply,
@@ -29,6 +30,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall im
     table,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import ssh_ports as ssh
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.firewall_options import FirewallOptions
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import connection
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.facts import ancestors
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
@@ -47,9 +49,28 @@ TRIAL = 'nft --file "$1" && nft --stateless --json list table inet rigwright'
 SIOCGIFADDR = 0x8915
 
 
-def plan_for(host: Host, tree: Tree, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+class FirewallPlan(t.TypedDict):
+    """The plan, as the tasks of the role take it."""
+
+    requirements: list[Problem]
+    rules: str
+    installed: bool
+    load: bool
+    in_force: Finding
+    findings: list[Finding]
+
+
+def plan_for(host: Host, tree: Tree, params: FirewallOptions) -> FirewallPlan:
     """Return the plan for the variables of the role, with its problems and findings."""
-    request = table.Request(**{name: params[name] for name in table.Request._fields})
+    request = table.Request(
+        params["ssh_networks"],
+        params["ssh_ports"],
+        params["allow"],
+        params["containers"],
+        params["bridges"],
+        params["bridges_reach_host"],
+        params["log"],
+    )
     # Some kernels lack nft_socket, which the first text needs.
     texts = [""] if table.problems(request) else [table.text(request), table.text(request, older=False)]
     text, facts = Reader(host, tree).facts(request, texts)

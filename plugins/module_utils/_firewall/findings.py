@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     Problem,
     finding,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.plan import (
     Facts,
@@ -144,17 +145,17 @@ def _silent(facts: Facts) -> list[str]:
     ]
 
 
-def _is_for_others(row: t.Mapping[str, t.Any], facts: Facts) -> bool:
+def _is_for_others(row: Listener, facts: Facts) -> bool:
     low, high = facts.passing_ports
     passing = row["protocol"] == "udp" and low <= row["port"] <= high
     return not passing and not is_loopback(row["address"]) and row["address"] not in facts.own_addresses
 
 
-def _is_own(row: t.Mapping[str, t.Any]) -> bool:
+def _is_own(row: Listener) -> bool:
     return (row["protocol"], row["port"], row["unit"]) in OWN_SERVICES
 
 
-def _listed(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+def _listed(rows: t.Iterable[Listener]) -> list[str]:
     found = {f"{row['protocol']} {row['port']} ({row['process'] or 'unknown'})" for row in rows}
     return sorted(found, key=_by_port)
 

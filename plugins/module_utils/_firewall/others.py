@@ -15,11 +15,11 @@ import json
 import shlex
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import table
 
-Rule = t.Mapping[str, t.Any]
 Key = tuple[str, str, str]
-Rules = t.Mapping[Key, t.Sequence[Rule]]
+Rules = t.Mapping[Key, t.Sequence[JsonObject]]
 
 # Hooks that a packet for this machine passes.
 HOOKS = ("ingress", "prerouting", "input")
@@ -40,8 +40,8 @@ def dropping(listing: str, cards: t.Collection[str] = ()) -> list[str]:
     :param cards: the interfaces that lead to other machines: what is dropped from one of them is dropped from all.
     :raises ValueError: it is not one.
     """
-    chains: dict[Key, t.Mapping[str, t.Any]] = {}
-    rules: dict[Key, list[Rule]] = {}
+    chains: dict[Key, JsonObject] = {}
+    rules: dict[Key, list[JsonObject]] = {}
     for row in json.loads(listing)["nftables"]:
         if "chain" in row:
             chain = row["chain"]
@@ -77,7 +77,7 @@ def of_iptables(listing: str) -> list[str]:
     return sorted({row["family"] for row in own if any(map(_is_hidden, row.get("expr", ())))})
 
 
-def _is_hidden(part: t.Mapping[str, t.Any]) -> bool:
+def _is_hidden(part: JsonObject) -> bool:
     # Of a target, the name says enough.
     return "xt" in part and part["xt"] != COMMENT and (part["xt"] or {}).get("type") != "target"
 
@@ -114,7 +114,7 @@ def _end(key: Key, rules: Rules, cards: t.Collection[str], passed: frozenset[Key
     return ""
 
 
-def _verdicts(value: t.Mapping[str, t.Any], cards: t.Collection[str]) -> list[t.Mapping[str, t.Any]]:
+def _verdicts(value: JsonObject, cards: t.Collection[str]) -> list[JsonObject]:
     """Return the verdicts of a map for what is new, whatever port it asks for. One with a name has none that are known here."""
     data = value["data"].get("set", []) if isinstance(value.get("data"), dict) else []
     return [
@@ -124,7 +124,7 @@ def _verdicts(value: t.Mapping[str, t.Any], cards: t.Collection[str]) -> list[t.
     ]
 
 
-def _is_general(part: t.Mapping[str, t.Any], cards: t.Collection[str]) -> bool:
+def _is_general(part: JsonObject, cards: t.Collection[str]) -> bool:
     (verb, value) = next(iter(part.items()))
     if verb != "match":
         return verb in PASSING or part == {"xt": COMMENT}
@@ -153,7 +153,7 @@ def _is_general(part: t.Mapping[str, t.Any], cards: t.Collection[str]) -> bool:
 
 def iptables_drop(listing: str, cards: t.Collection[str] = ()) -> bool:
     """Return whether ``iptables --list-rules`` drops all that no rule of INPUT accepts."""
-    rules: dict[Key, list[Rule]] = {}
+    rules: dict[Key, list[JsonObject]] = {}
     policy = ""
     for line in listing.splitlines():
         command, chain, *rest = [*_words(line), "", ""]
@@ -171,7 +171,7 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def _expressions(rule: t.Sequence[str]) -> t.Iterator[t.Mapping[str, t.Any]]:
+def _expressions(rule: t.Sequence[str]) -> t.Iterator[JsonObject]:
     """Yield the parts of a rule of iptables as nft has them; one that is not known is a match that nothing is known of."""
     pending = [word for word in rule if word]
     while pending:

@@ -10,7 +10,9 @@ import dataclasses
 import ipaddress
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Login
 
 Opened = dict[str, list[rules.Range]]
 
@@ -25,8 +27,8 @@ class Facts:
 
     text: str = ""
     ssh_ports: t.Sequence[int] = (22,)
-    connection: t.Mapping[str, t.Any] | None = None
-    listeners: t.Sequence[t.Mapping[str, t.Any]] = ()
+    connection: Login | None = None
+    listeners: t.Sequence[Listener] = ()
     own_addresses: t.Collection[str] = ()
     passing_ports: tuple[int, int] = (32768, 60999)
     outside: t.Sequence[str] = ()

@@ -21,7 +21,14 @@ ALL_IPV6 = ipaddress.ip_network("::/0")
 SERVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,:/()+-]{0,99}")
 
 
-def fragment(ports: Sequence[Mapping[str, t.Any]], networks: Sequence[str], service: str) -> str:
+class OpenedPorts(t.TypedDict):
+    """Ports that are opened: a number, a range such as 6000-6010, or a list of them."""
+
+    port: t.Any
+    protocol: str
+
+
+def fragment(ports: Sequence[OpenedPorts], networks: Sequence[str], service: str) -> str:
     """Return a file for /etc/nftables.d/rigwright: the rules of a chain, without the chain.
 
     :raises ValueError: a port, network or name is invalid.
@@ -57,7 +64,7 @@ def sources(networks: Sequence[Network]) -> list[str]:
     return found
 
 
-def parse_ports(ports: Sequence[Mapping[str, t.Any]]) -> dict[str, list[Range]]:
+def parse_ports(ports: Sequence[OpenedPorts]) -> dict[str, list[Range]]:
     """Parse ports into ranges by protocol."""
     if isinstance(ports, (str, Mapping)) or not isinstance(ports, Sequence):
         raise ValueError(f"ports must be a list of port and protocol, not {ports!r}")

@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.firewall_options import FirewallAllow
 
 TABLE = ("inet", "rigwright")
 RULES = "/etc/nftables.d/rigwright.nft"
@@ -31,16 +32,14 @@ OLDER = (
 # The name of an interface, or a prefix and a star.
 INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,14}[A-Za-z0-9_.*-]")
 
-Row = t.Mapping[str, t.Any]
-
 
 class Request(t.NamedTuple):
     """The values of the role's variables with these names."""
 
     ssh_networks: t.Sequence[str] = ("0.0.0.0/0", "::/0")
     ssh_ports: t.Sequence[int] = ()
-    allow: t.Sequence[Row] = ()
-    containers: t.Sequence[Row] = ()
+    allow: t.Sequence[FirewallAllow] = ()
+    containers: t.Sequence[FirewallAllow] = ()
     bridges: t.Sequence[str] = ("docker0", "br-*")
     bridges_reach_host: bool = True
     log: bool = False
@@ -65,7 +64,7 @@ def _wrong(variable: str, entries: t.Iterable[t.Any], check: t.Callable[[t.Any],
             yield variable, str(error)
 
 
-def _wrong_rows(variable: str, rows: t.Sequence[Row]) -> t.Iterator[tuple[str, str]]:
+def _wrong_rows(variable: str, rows: t.Sequence[FirewallAllow]) -> t.Iterator[tuple[str, str]]:
     for number, row in enumerate(rows):
         where = f"{variable}[{number}]"
         found = list(_wrong(where, [row], _keys))
@@ -172,18 +171,18 @@ def _from_bridge(name: str, everything: bool) -> list[str]:
     ]
 
 
-def row_ports(row: Row) -> dict[str, list[rules.Range]]:
+def row_ports(row: FirewallAllow) -> dict[str, list[rules.Range]]:
     """Return the ports that a row opens, by protocol."""
     return rules.parse_ports([{"port": row["port"], "protocol": row.get("protocol") or "tcp"}])
 
 
-def _keys(row: Row) -> None:
+def _keys(row: FirewallAllow) -> None:
     unknown = set(row) - {"port", "protocol", "networks", "comment"}
     if unknown or "port" not in row or "networks" not in row:
         raise ValueError(f"{dict(row)!r} must have port and networks, and may have protocol and comment")
 
 
-def _row(row: Row, variable: str) -> list[str]:
+def _row(row: FirewallAllow, variable: str) -> list[str]:
     """Return the rules of a row of firewall_allow or firewall_containers."""
     _keys(row)
     ports = row_ports(row)

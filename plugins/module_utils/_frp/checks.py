@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.identity import problems_of_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_networks
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import server_ports
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import (
@@ -23,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.port
 
 Params = t.Mapping[str, t.Any]
 Tunnels = t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
-Listeners = t.Sequence[t.Mapping[str, t.Any]]
+Listeners = t.Sequence[Listener]
 
 USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 TOKEN_LENGTH = 32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.server_ports import merged
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import tunnels
 
@@ -22,7 +22,7 @@ def _token(path: str) -> dict[str, t.Any]:
     return {"method": "token", "tokenSource": {"type": "file", "file": {"path": path}}}
 
 
-def server_files(request: Request) -> list[File]:
+def server_files(request: Request) -> list[FileRow]:
     """Return the files of frps that have secrets, also those that frp_server_extra may have."""
     (program,) = request["programs"]
     return [
@@ -63,13 +63,13 @@ def _server(request: Request) -> dict[str, t.Any]:
     return config
 
 
-def client_files(request: Request) -> list[File]:
+def client_files(request: Request) -> list[FileRow]:
     """Return the files of frpc that have secrets, also those that options named extra may have.
 
     frpc has a user of its own, unlike frps: a reload reads the files again, and systemd credentials are those of the start.
     """
     wanted = tunnels(request["services"], request["visitors"], request["secret_key"], request["allow_users"])
-    files: list[File] = [
+    files: list[FileRow] = [
         {"path": "/etc/frpc/frpc.toml", "data": merged(_client(request), request["extra"])},
         {"path": "/etc/frpc/conf.d/tunnels.toml", "data": wanted},
         {"path": "/etc/frpc/token", "content": request["token"]},

@@ -10,7 +10,8 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run, release_run
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File, Plan, Unit, stopped
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan, stopped
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import NO_PORT, tunnels
@@ -52,12 +53,12 @@ def plan_server(module: Runner, request: Params) -> Plan:
     )
 
 
-def _firewall_file(networks: t.Sequence[str], opened: t.Sequence[t.Mapping[str, t.Any]]) -> File:
+def _firewall_file(networks: t.Sequence[str], opened: t.Sequence[rules.OpenedPorts]) -> FileRow:
     content = rules.fragment(opened, networks, "frp_server")
     return {"path": "/etc/nftables.d/rigwright/frp_server.nft", "content": content}
 
 
-def _server_units(program: str) -> list[Unit]:
+def _server_units(program: str) -> list[UnitRow]:
     return [
         {
             "name": "frps.service",
@@ -91,7 +92,7 @@ def plan_client(request: Params) -> Plan:
     )
 
 
-def _client_units(program: str) -> list[Unit]:
+def _client_units(program: str) -> list[UnitRow]:
     return [
         {
             "name": "frpc.service",

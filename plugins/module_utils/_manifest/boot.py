@@ -12,8 +12,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
 EFI, EFIVARS = "/sys/firmware/efi", "/sys/firmware/efi/efivars"
 UEFI, BIOS = "uefi", "bios"

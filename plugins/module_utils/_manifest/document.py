@@ -14,7 +14,10 @@ import binascii
 import hashlib
 import typing as t
 
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+
+# A manifest, or a part of it: its shape is below.
+Facts = JsonObject
 
 SCHEMA = 1
 # The path on the machine, and in its backup.

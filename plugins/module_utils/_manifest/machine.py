@@ -29,9 +29,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import boot as manifest_boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import document, storage
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import packages as manifest_packages
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts as system_mounts
-
-Facts = dict[str, t.Any]
 
 CONDA = "/opt/conda"
 # How a program is run: by its words, to its exit status and its output. The language is C's.

@@ -17,8 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt import 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import openpgp
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-
-Facts = dict[str, t.Any]
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 
 TRUSTED = ("/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings")
 ARCHITECTURE = "/var/lib/dpkg/arch"

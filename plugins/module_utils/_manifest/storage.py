@@ -15,9 +15,8 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import lines
+from ansible_collections.rigwright.workstation.plugins.module_utils._manifest.document import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.mounts import unescape
-
-Facts = dict[str, t.Any]
 
 # Kinds of lsblk that are on a disk and can be made again. Loop devices are files of another file system.
 _KINDS = {"disk": "disk", "part": "part", "crypt": "crypt", "lvm": "lvm"}

@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
+
 # Debian has no /etc/environment of its own; this is what Ubuntu puts there (package base-files), less snap.
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
 
 
-def environment_files(root: str, environment: str) -> list[dict[str, t.Any]]:
+def environment_files(root: str, environment: str) -> list[FileRow]:
     """Return the files by which programs find the toolkit, wherever they are started from (docs/cuda.md, "Environment")."""
     profile = (
         "# Login shells. Everything else: docs/cuda.md of the collection rigwright.workstation.\n"

@@ -22,10 +22,12 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import facts as gpu
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.catalogue import CUDA_REPOSITORY
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_options import CudaRepository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
     ALTERNATIVES,
     Host,
@@ -85,17 +87,27 @@ def package_set(role: str) -> str:
     return f"{role}_packages"
 
 
+class InstallSteps(t.TypedDict):
+    """The steps before packages are installed, and whether each is due."""
+
+    package_files: list[FileRow]
+    repository: dict[str, str]
+    repository_due: bool
+    package_files_due: bool
+    install_due: bool
+
+
 def install_steps(
     tree: Tree,
     run: t.Callable[..., tuple[int, str, str]],
     role: str,
     host: Host,
     plan: PackagePlan,
-    elsewhere: t.Mapping[str, t.Any],
-    more_files: t.Sequence[dict[str, str]] = (),
-) -> dict[str, t.Any]:
+    elsewhere: CudaRepository,
+    more_files: t.Sequence[FileRow] = (),
+) -> InstallSteps:
     """Return the steps before packages are installed, and whether each is due."""
-    package_files = [{"path": memory(role), "content": json.dumps(plan.installed) + "\n"}, *more_files]
+    package_files: list[FileRow] = [{"path": memory(role), "content": json.dumps(plan.installed) + "\n"}, *more_files]
     place = repository(host, elsewhere) if plan.source == CUDA_REPOSITORY else {}
     repository_due = cuda_repository.is_due(run, role, place)
     package_files_due = is_due(tree, package_set(role), package_files, [os.path.dirname(memory(role))])
@@ -126,7 +138,7 @@ def _read_original(tree: Tree, role: str) -> str | None:
     return None if record is None else (record.original.content or b"").decode("utf-8", errors="replace")
 
 
-def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
+def repository(host: Host, elsewhere: CudaRepository) -> dict[str, str]:
     """Return the options of the module cuda_repository. *elsewhere* has the address and checksums of a mirror."""
     row = repository_of(host)
     if row is None:
@@ -135,7 +147,7 @@ def repository(host: Host, elsewhere: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def repository_at(
-    directory: str, architecture: str, keyring_sha256: t.Mapping[str, str], elsewhere: t.Mapping[str, t.Any]
+    directory: str, architecture: str, keyring_sha256: t.Mapping[str, str], elsewhere: CudaRepository
 ) -> dict[str, str]:
     """Return the options of the module cuda_repository for one directory of NVIDIA's repositories. An unknown checksum is empty."""
     base = (elsewhere.get("url") or package_data.CUDA_REPOSITORY_URL).rstrip("/")

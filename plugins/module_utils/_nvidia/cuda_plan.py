@@ -18,7 +18,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._apt.package
     is_whole,
     unfinished,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_environment import (
@@ -41,9 +42,6 @@ COMPILER = "g++"
 # NVIDIA's packages install a toolkit here. The link to the one in use leads through a link of update-alternatives.
 ROOT = "/usr/local/cuda"
 ALTERNATIVES = "/etc/alternatives"
-
-
-Requirement = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +90,7 @@ class PackagePlan:
     """
 
     source: str = ""
-    requirements: list[Requirement] = dataclasses.field(default_factory=list)
+    requirements: list[Problem] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
     remove: list[str] = dataclasses.field(default_factory=list)
     installed: list[str] = dataclasses.field(default_factory=list)
@@ -144,7 +142,7 @@ class Plan(PackagePlan):
     root: str = ""
     driver: str = ""
     alternatives: dict[str, str] = dataclasses.field(default_factory=dict)
-    files: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    files: list[FileRow] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -333,11 +331,11 @@ def _check_room(plan: Plan, host: Host, request: Request) -> None:
     )
 
 
-def released_files(root: str, host: Host) -> list[dict[str, t.Any]]:
+def released_files(root: str, host: Host) -> list[FileRow]:
     """Return /etc/environment without the toolkit if others have written to it since. Otherwise config_files restores it."""
     if host.environment_before is None:
         return []
     remaining = unset_environment(host.environment, root, host.environment_before)
     same = remaining.splitlines() == host.environment_before.splitlines()
-    row = {"path": "/etc/environment", "state": "released", "content": remaining, "merged": True}
+    row: FileRow = {"path": "/etc/environment", "state": "released", "content": remaining, "merged": True}
     return [] if same else [row]

@@ -27,6 +27,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core import
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic import clear_unfinished, replace_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.download import read_url
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -86,10 +87,23 @@ def read_record(path: str) -> Record | None:
     return Record(found["package"], found["sources"]) if found else None
 
 
+class RepositoryRequest(t.TypedDict):
+    """The parameters of the module. What is there for `present` alone is None or missing otherwise."""
+
+    user: str
+    state: str
+    directory: str | None
+    url: str
+    architecture: str
+    keyring: str
+    keyring_sha256: str
+    timeout: int
+
+
 class Repository:
     """NVIDIA's repository on this host."""
 
-    def __init__(self, params: t.Mapping[str, t.Any], run: t.Callable[..., tuple[int, str, str]]) -> None:
+    def __init__(self, params: RepositoryRequest, run: t.Callable[..., tuple[int, str, str]]) -> None:
         self.params = params
         self.run_command = run
         self.user = os.path.join(at(MEMORY), self.params["user"])
@@ -240,7 +254,7 @@ class Repository:
         return rc, out, err
 
 
-def problem_of_checksum(params: t.Mapping[str, t.Any], installed: bool) -> str:
+def problem_of_checksum(params: RepositoryRequest, installed: bool) -> str:
     """Return why the keyring package cannot be verified. A forged one would run its scripts as root."""
     given = params["keyring_sha256"]
     if re.fullmatch(r"[0-9a-fA-F]{64}", given) or (not given and installed):
@@ -317,14 +331,15 @@ def read(path: str) -> str | None:
         return None
 
 
-def describe(state: State) -> dict[str, t.Any]:
+def describe(state: State) -> JsonObject:
     return {"keyring package": state.package, "source": state.source, "in use by the role": state.used}
 
 
 def is_due(run: t.Callable[..., tuple[int, str, str]], user: str, options: t.Mapping[str, str]) -> bool:
     """Return whether the module would change something, or refuse these options. Without options: whether a role uses the repository."""
     state = "present" if options else "absent"
-    repository = Repository({"user": user, "state": state, "directory": None, **options}, run)
+    request = {"user": user, "state": state, "directory": None, **options}
+    repository = Repository(t.cast("RepositoryRequest", request), run)
     current = repository.read()
     if options and problem_of_checksum(repository.params, current.package is not None):
         return True

@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_plan as cuda
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
@@ -22,6 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda
     package_set,
     read_host,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_options import CudaOptions
 
 ROLE = "cuda"
 ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-cuda.sources"
@@ -29,7 +31,14 @@ ARCHIVE_SOURCE = "/etc/apt/sources.list.d/rigwright-cuda.sources"
 Run = t.Callable[..., tuple[int, str, str]]
 
 
-def plan_host(tree: Tree, run: Run, request: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+class CudaRequest(CudaOptions):
+    """A request: the options, and what the contexts add. ``program`` is that of the verification."""
+
+    ask_apt: bool
+    program: str
+
+
+def plan_host(tree: Tree, run: Run, request: CudaRequest) -> JsonObject:
     """Return the plan. The keys that end in ``_due`` say which tasks would change something.
 
     :raises ValueError: the role's own record is damaged.
@@ -60,7 +69,7 @@ def plan_host(tree: Tree, run: Run, request: t.Mapping[str, t.Any]) -> dict[str,
     }
 
 
-def archive_files(run: Run, host: cuda.Host) -> list[dict[str, str]]:
+def archive_files(run: Run, host: cuda.Host) -> list[FileRow]:
     """Return the source of the components that have the archive's toolkit."""
     components = next(
         row.components

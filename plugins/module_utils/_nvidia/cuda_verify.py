@@ -10,6 +10,8 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_run import CudaRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.trial import (
     Outcome,
     Run,
@@ -29,7 +31,7 @@ SESSIONS = {
 }
 
 
-def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
+def findings(run: Run, request: CudaRequest, plan: JsonObject) -> list[Finding]:
     """Compile and run the test program, and look for the compiler in every kind of session."""
     nvcc = f"{plan['root']}/bin/nvcc"
     version = run([nvcc, "--version"])
@@ -43,7 +45,7 @@ def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.An
     return [compiler(nvcc, version, compiled, plan), environment(sessions), device(executed, plan["gpus"])]
 
 
-def compiler(nvcc: str, version: Outcome, compiled: Outcome, plan: t.Mapping[str, t.Any]) -> Finding:
+def compiler(nvcc: str, version: Outcome, compiled: Outcome, plan: JsonObject) -> Finding:
     """Check that the default compiler is the requested one, and compiles."""
     match = re.search(r"release ([0-9.]+)", version[1])
     found = match.group(1) if match else ""

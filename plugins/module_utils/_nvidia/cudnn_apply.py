@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
     sync_tree,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import (
     BASE,
     LINKS,
@@ -36,6 +37,14 @@ if t.TYPE_CHECKING:
 
 ROOT = "/"
 WORK = f"{BASE}/.work"
+
+
+class WheelRow(t.TypedDict):
+    """A wheel, as the module ``cudnn_wheels`` takes it."""
+
+    cuda: int
+    version: str
+    sha256: list[str]
 
 
 class State(t.NamedTuple):
@@ -203,7 +212,7 @@ def remove_when_empty(path: str) -> None:
         os.rmdir(path)
 
 
-def describe(state: State) -> dict[str, t.Any]:
+def describe(state: State) -> JsonObject:
     return {
         "wheels": list(state.trees),
         "links": state.links,
@@ -212,12 +221,12 @@ def describe(state: State) -> dict[str, t.Any]:
     }
 
 
-def parse_wheels(rows: t.Iterable[t.Mapping[str, t.Any]]) -> list[Wheel]:
+def parse_wheels(rows: t.Sequence[WheelRow]) -> list[Wheel]:
     """Return the wheels that the option ``wheels`` of the module describes."""
     return [Wheel(row["cuda"], row["version"], tuple(row["sha256"])) for row in rows]
 
 
-def is_due(rows: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
+def is_due(rows: t.Sequence[WheelRow]) -> bool:
     """Return whether the module would change something for these wheels, or refuse them."""
     wheels, current = parse_wheels(rows), read_state()
     wanted = plan(wheels, current)

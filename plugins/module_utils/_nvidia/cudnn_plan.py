@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_plan import (
     ARCHIVE_PACKAGE,
@@ -19,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda
     PackagePlan,
     repository_of,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_apply import WheelRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_wheels import VERSION
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import version_key
 
@@ -85,11 +87,11 @@ class Plan(PackagePlan):
     """cuDNN for each of *majors*. Compilers and programs find the first one by default."""
 
     majors: list[int] = dataclasses.field(default_factory=list)
-    wheels: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    wheels: list[WheelRow] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
 
 
-def read_wheels(given: t.Mapping[str, t.Any]) -> dict[str, dict[int, list[str]]]:
+def read_wheels(given: JsonObject) -> dict[str, dict[int, list[str]]]:
     """Parse the role's ``cudnn_wheels``. In JSON and YAML, keys are possibly strings.
 
     :raises ValueError: it is not such a table.

@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository, cudnn_apply
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cudnn_plan as cudnn
@@ -20,6 +21,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda
     package_set,
     read_host,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_options import CudnnOptions
 
 ROLE = "cudnn"
 
@@ -28,9 +30,14 @@ class Unplannable(ValueError):
     """A record or an option cannot be read; the text is a sentence without its full stop."""
 
 
-def plan_host(
-    tree: Tree, run: t.Callable[..., tuple[int, str, str]], request: t.Mapping[str, t.Any]
-) -> dict[str, t.Any]:
+class CudnnRequest(CudnnOptions):
+    """A request: the options, and what the contexts add. ``programs`` are those of the verification."""
+
+    ask_apt: bool
+    programs: dict[str, str]
+
+
+def plan_host(tree: Tree, run: t.Callable[..., tuple[int, str, str]], request: CudnnRequest) -> JsonObject:
     """Return the plan. The keys that end in ``_due`` say which tasks would change something.
 
     :raises Unplannable: the role's own record is damaged, or ``cudnn_wheels`` is no table of checksums.

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_run import CudnnRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.trial import (
     Outcome,
     Run,
@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.tria
 VERSION, CONVOLUTION = "cudnn_version.c", "cudnn_convolution.c"
 
 
-def findings(run: Run, request: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any]) -> list[Finding]:
+def findings(run: Run, request: CudnnRequest, plan: JsonObject) -> list[Finding]:
     """Compile a program for the version, and with GPUs one that convolves.
 
     :param request: ``programs`` has the texts of the programs by their names.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_choice import another_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import (
@@ -196,14 +197,14 @@ def check_host(draft: Draft) -> None:
         plan.notes.append(f"dpkg has not finished {', '.join(broken)}")
 
 
-def obstacles(host: Facts, request: Request, touched: t.Collection[str]) -> list[dict[str, t.Any]]:
+def obstacles(host: Facts, request: Request, touched: t.Collection[str]) -> list[Problem]:
     """Return the problems that prevent a change of these packages."""
     name = request.host_name
     held = sorted(
         {package.partition(":")[0] for package in touched}.intersection(host["holds"]).difference(request.own_holds)
     )
     short = sorted(path for path, free in host["free_bytes"].items() if path != "/boot" and free < request.free_bytes)
-    found = [
+    found: list[Problem] = [
         {
             "ok": not held,
             "variable": name,
@@ -222,7 +223,7 @@ def obstacles(host: Facts, request: Request, touched: t.Collection[str]) -> list
     return [row for row in found if not row["ok"]]
 
 
-def in_use(host: Facts, interrupt: bool) -> dict[str, t.Any]:
+def in_use(host: Facts, interrupt: bool) -> Problem:
     """Return the requirement that no program uses the GPU, so that none loses its driver."""
     users = [row for row in host["holders"] if not row["command"].startswith(data.DAEMONS)]
     shown = ", ".join(f"{row['command']} ({row['pid']}, {row['user']})" for row in users[:5])

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt import components as archive
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import (
     EXTENDED_STATES,
@@ -28,7 +26,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_plan import plan_driver
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Change, Record, Run
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import (
+    DriverRequest,
+    DriverState,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_transaction import (
     change_of,
     has_lists,
@@ -45,7 +46,7 @@ REQUEST = (
 )
 
 
-def read_state(tree: Tree, run: Run, params: t.Mapping[str, t.Any], refresh: bool) -> tuple[DriverState, Change | None]:
+def read_state(tree: Tree, run: Run, params: DriverRequest, refresh: bool) -> tuple[DriverState, Change | None]:
     """Return what the host has, and the transaction that its plan comes to.
 
     :param refresh: fetch apt's lists first: apt knows the newest release only from fresh lists.
@@ -55,7 +56,7 @@ def read_state(tree: Tree, run: Run, params: t.Mapping[str, t.Any], refresh: boo
         run(["apt-get", "update", "--quiet"])
     facts = gather(tree, lambda names: run(["apt-cache", "policy", *names])[1])
     record = Record.load(tree)
-    request = {key: params[key] for key in REQUEST} | {"own_holds": record.held}
+    request = {key: value for key, value in params.items() if key in REQUEST} | {"own_holds": record.held}
     plan = plan_driver(facts, request)
     change = change_of(facts, plan, params["upgrade"]) if params["state"] == "present" else None
     simulation = None

@@ -10,6 +10,12 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    JsonObject,
+    UnitRow,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.apt_transaction import OWN_PREFERENCES
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import MODPROBE
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Change
@@ -40,14 +46,14 @@ MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 _OPTION_NAME, _OPTION_VALUE = r"[A-Za-z0-9_]+", r'(?:[!#-\[\]-~]|"[ !#-\[\]-~]*")+'
 
 
-def source_files(components_source: str | None) -> list[dict[str, str]]:
+def source_files(components_source: str | None) -> list[FileRow]:
     """Return the source of the archive's components: the only file that is needed before packages change."""
     return [{"path": ARCHIVE_SOURCE, "content": components_source}] if components_source else []
 
 
-def apt_files(state: DriverState, lock: bool) -> list[dict[str, str]]:
+def apt_files(state: DriverState, lock: bool) -> list[FileRow]:
     """Return the configuration of apt and its helpers for the installed driver. The transaction itself has its own pins."""
-    files = []
+    files: list[FileRow] = []
     if state.plan.preferences:
         files.append({"path": f"/etc/apt/preferences.d/{OWN_PREFERENCES}", "content": state.plan.preferences})
     if lock:
@@ -74,7 +80,7 @@ def option_value(value: t.Any) -> str:
     return text if re.fullmatch(_OPTION_VALUE, text) else ""
 
 
-def modprobe_files(state: DriverState, change: Change | None, options: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
+def modprobe_files(state: DriverState, change: Change | None, options: JsonObject) -> list[FileRow]:
     """Return the configuration of modprobe. It disables nouveau only if another module replaces it."""
     if not state.built and change is None:
         return []
@@ -89,7 +95,7 @@ def modprobe_files(state: DriverState, change: Change | None, options: t.Mapping
     return [{"path": MODPROBE, "content": "\n".join(lines) + "\n"}]
 
 
-def persistence_files(state: DriverState) -> list[dict[str, str]]:
+def persistence_files(state: DriverState) -> list[FileRow]:
     """Return the drop-in that lets the daemon keep the driver loaded, where its package's unit does not."""
     start = _persistence_start(state)
     if not start:
@@ -101,7 +107,7 @@ def persistence_files(state: DriverState) -> list[dict[str, str]]:
     return [{"path": f"{PERSISTENCE_DROP_INS}/rigwright.conf", "content": content}]
 
 
-def directories(files: t.Iterable[t.Mapping[str, str]]) -> list[dict[str, str]]:
+def directories(files: t.Iterable[FileRow]) -> list[DirectoryRow]:
     """Return the directories of files that no package of the system creates."""
     own = ("/etc/needrestart", "/etc/needrestart/conf.d", PERSISTENCE_DROP_INS)
     paths = [row["path"] for row in files]
@@ -113,9 +119,9 @@ def _persistence_start(state: DriverState) -> re.Match[str] | None:
     return re.search(r"^ExecStart=(.*) --no-persistence-mode(.*)$", state.persistence_unit, re.MULTILINE)
 
 
-def units(state: DriverState) -> list[dict[str, t.Any]]:
+def units(state: DriverState) -> list[UnitRow]:
     """Return the units. The daemons run once the driver is loaded: a driver that waits for its reboot has none to serve."""
-    found: list[dict[str, t.Any]] = []
+    found: list[UnitRow] = []
     if state.facts["driver"]["matches"] and not state.plan.refused:
         if state.persistence_unit:
             found.append({"name": PERSISTENCE, "enabled": True, "restart_on": [PERSISTENCE_DROP_INS]})
@@ -124,6 +130,6 @@ def units(state: DriverState) -> list[dict[str, t.Any]]:
     return found
 
 
-def boot_units(tree: Tree) -> list[dict[str, t.Any]]:
+def boot_units(tree: Tree) -> list[UnitRow]:
     """Return the unit that checks a driver after a boot, if it is not enabled yet."""
     return [] if tree.link(SETTLE_LINK) else [{"name": SETTLE, "enabled": True, "state": "stopped"}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import (
     DKMS,
     Change,
@@ -44,7 +44,7 @@ def reboot_reasons(state: DriverState, change: Change | None = None) -> list[str
     return reasons
 
 
-def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str]) -> list[dict[str, str]]:
+def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str]) -> list[Finding]:
     """Return what a run leaves to a person."""
     boot, failure = state.plan.secure_boot, state.record.failure
     found = [
@@ -74,7 +74,7 @@ def findings(state: DriverState, change: Change | None, reboot: t.Sequence[str])
     return found
 
 
-def _taken_back(failure: Failure | None, state: DriverState) -> dict[str, str]:
+def _taken_back(failure: Failure | None, state: DriverState) -> Finding:
     """Return the finding about a driver that was taken back. It fails as long as the user wants that driver."""
     still_wanted = failure is not None and branch_of(failure.version) == state.plan.branch
     return finding(
@@ -85,7 +85,7 @@ def _taken_back(failure: Failure | None, state: DriverState) -> dict[str, str]:
     )
 
 
-def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], lock: bool) -> list[dict[str, str]]:
+def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], lock: bool) -> list[Finding]:
     """Check what the role promises against the host. Without a GPU nothing of the driver can be proven."""
     driver, plan = state.facts["driver"], state.plan
     has_gpu = bool(of_host(state.facts["gpus"]))
@@ -144,7 +144,7 @@ def proofs(state: DriverState, change: Change | None, reboot: t.Sequence[str], l
     return found + findings(state, None, reboot)
 
 
-def nvidia_smi(outcome: tuple[int, str, str] | None, reboot: t.Sequence[str]) -> dict[str, str]:
+def nvidia_smi(outcome: tuple[int, str, str] | None, reboot: t.Sequence[str]) -> Finding:
     """Return the finding about the driver as an unprivileged program uses it.
 
     :param outcome: status and output of ``nvidia-smi``, None without a GPU.

@@ -10,7 +10,8 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import catalogue as data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import package_catalogue as package_data
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.gpus import (
@@ -55,7 +56,7 @@ class Request:
     host_name: str = "this host"
 
     @classmethod
-    def from_dict(cls, wanted: t.Mapping[str, t.Any]) -> Request:
+    def from_dict(cls, wanted: t.Mapping[str, object]) -> Request:
         """Return a request from its fields.
 
         :raises ValueError: a request has no such field.
@@ -63,7 +64,7 @@ class Request:
         unknown = wanted.keys() - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise ValueError(f"{', '.join(sorted(unknown))} is no part of a request for a driver")
-        values: dict[str, t.Any] = {
+        values: JsonObject = {
             key: tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else value
             for key, value in wanted.items()
         }
@@ -92,8 +93,8 @@ class Plan:
     preliminary: bool = False
     generations: list[str] = dataclasses.field(default_factory=list)
     reasons: list[str] = dataclasses.field(default_factory=list)
-    requirements: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    repository: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    requirements: list[Problem] = dataclasses.field(default_factory=list)
+    repository: JsonObject = dataclasses.field(default_factory=dict)
     components: list[str] = dataclasses.field(default_factory=list)
     pinning: list[str] = dataclasses.field(default_factory=list)
     install: list[str] = dataclasses.field(default_factory=list)
@@ -117,7 +118,7 @@ class Plan:
             self.requirements.append(problem(variable, text, remedy))
         return ok
 
-    def as_dict(self) -> dict[str, t.Any]:
+    def as_dict(self) -> JsonObject:
         return {**dataclasses.asdict(self), "refused": self.refused}
 
 

@@ -31,7 +31,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kern
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import Facts, is_driver_package
 
 
-def plan_driver(host: Facts, request: t.Mapping[str, t.Any]) -> Plan:
+def plan_driver(host: Facts, request: t.Mapping[str, object]) -> Plan:
     """Plan the driver of a host.
 
     :param host: what gpu_host_info returns.
@@ -48,8 +48,8 @@ def plan_driver(host: Facts, request: t.Mapping[str, t.Any]) -> Plan:
         _plan_holds(draft)
         _plan_boot(draft)
     if draft.plan.refused:
-        nothing: dict[str, t.Any] = {name: [] for name in ("pinning", "install", "remove", "hold", "headers", "reboot")}
-        draft.plan = dataclasses.replace(draft.plan, **nothing, preferences="", changes=False, downgrade=False)
+        lists = dataclasses.replace(draft.plan, pinning=[], install=[], remove=[], hold=[], headers=[], reboot=[])
+        draft.plan = dataclasses.replace(lists, preferences="", changes=False, downgrade=False)
     return draft.plan
 
 

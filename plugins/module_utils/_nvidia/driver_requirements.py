@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.apt_transaction import simulation_problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_checks import obstacles
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_files import (
@@ -22,7 +22,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
     Failure,
     describe,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import (
+    DriverRequest,
+    DriverState,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_transaction import (
     new_kernels,
     touched,
@@ -35,7 +38,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 )
 
 
-def requirements(state: DriverState, change: Change | None, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+def requirements(state: DriverState, change: Change | None, params: DriverRequest) -> list[Problem]:
     """Return every problem of a planned change."""
     plan = state.plan
     found = list(plan.requirements)
@@ -86,7 +89,7 @@ def requirements(state: DriverState, change: Change | None, params: t.Mapping[st
     return found
 
 
-def _build_requirements(state: DriverState, change: Change) -> list[dict[str, t.Any]]:
+def _build_requirements(state: DriverState, change: Change) -> list[Problem]:
     """Return why a new kernel does not go with the driver, or a new driver with the kernel that boots next."""
     names = touched(state, change)
     coming = {name: version for name, version in names.items() if is_driver_package(name)}
@@ -96,7 +99,7 @@ def _build_requirements(state: DriverState, change: Change) -> list[dict[str, t.
     on_branch = [driver_version(text) for text in coming.values() if branch_of(text) == state.plan.branch]
     version = max(on_branch, key=version_key, default=state.plan.version) or str(state.plan.branch)
     kernels = kernels or {state.kernel.get("release", ""): state.kernel.get("upstream", "")}
-    found = []
+    found: list[Problem] = []
     for release, package in kernels.items():
         upstream = re.match(r"[\d.]*", package or release)
         failure = build_failure(

@@ -11,7 +11,14 @@ import platform
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    JsonObject,
+    UnitRow,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_repository
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_facts import repository_at
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_change import Host
@@ -38,7 +45,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driv
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import Change, Failed, Run
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_requirements import requirements
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import (
+    DriverRequest,
+    DriverState,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_transaction import (
     leaving,
     to_complete,
@@ -51,7 +61,48 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.vers
 ROLE = "nvidia_driver"
 
 
-def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+class DriverFiles(t.TypedDict):
+    """The files of the driver, by the set that they belong to."""
+
+    source_files: list[FileRow]
+    source_due: bool
+    directories: list[DirectoryRow]
+    files: list[FileRow]
+    files_due: bool
+    modprobe_files: list[FileRow]
+    modprobe_due: bool
+
+
+class DriverPlan(DriverFiles):
+    """The plan, as the tasks of the role take it. The keys that end in ``_due`` say which tasks would change something."""
+
+    source: str
+    branch: int
+    modules: str
+    scope: str
+    reasons: list[str]
+    requirements: list[Problem]
+    repository: dict[str, str]
+    repository_due: bool
+    install_due: bool
+    change: JsonObject
+    shown: dict[str, str]
+    going: list[str]
+    pending: bool
+    unsettled: bool
+    unfinished: list[str]
+    initramfs_kernel: str
+    units: list[UnitRow]
+    boot_units: list[UnitRow]
+    secure_boot: str
+    mok_certificate: str
+    gpus: int
+    reboot: list[str]
+    findings: list[Finding]
+    proofs: list[Finding]
+
+
+def plan_host(tree: Tree, run: Run, params: DriverRequest, check_mode: bool) -> DriverPlan:
     """Return what the module nvidia_driver_plan returns. The keys that end in ``_due`` say which tasks would change something.
 
     :raises Stuck: the record is damaged.
@@ -99,11 +150,11 @@ def plan_host(tree: Tree, run: Run, params: t.Mapping[str, t.Any], check_mode: b
     }
 
 
-def _files(
-    tree: Tree, run: Run, state: DriverState, change: Change | None, params: t.Mapping[str, t.Any]
-) -> dict[str, t.Any]:
+def _files(tree: Tree, run: Run, state: DriverState, change: Change | None, params: DriverRequest) -> DriverFiles:
     """Return the files of the driver, by the set that they belong to."""
-    sources, files, modprobe = [], [], []
+    sources: list[FileRow] = []
+    files: list[FileRow] = []
+    modprobe: list[FileRow] = []
     if params["state"] != "absent" and not state.plan.refused:
         sources = source_files(components_source(run, state))
         files = apt_files(state, params["lock"])
@@ -123,7 +174,7 @@ def _files(
     }
 
 
-def _repository(plan: Plan, params: t.Mapping[str, t.Any]) -> dict[str, str]:
+def _repository(plan: Plan, params: DriverRequest) -> dict[str, str]:
     """Return what the module cuda_repository takes."""
     row = plan.repository
     if not row or plan.refused:
@@ -137,7 +188,7 @@ def locked_names(host: Host) -> list[str]:
     return sorted(name for name in host.dpkg.packages() if is_driver(name) or is_kernel_metapackage(name))
 
 
-def carry_out(host: Host, params: t.Mapping[str, t.Any]) -> str:
+def carry_out(host: Host, params: JsonObject) -> str:
     """Run what the module nvidia_driver_packages is asked for. Return why a change was taken back, empty if none was."""
     if params["state"] == "absent":
         host.give_back(params["going"])

@@ -14,11 +14,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.apt_
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_model import Plan, Request
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_record import DKMS, Record
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.kernels import is_kernel_metapackage
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.nvidia_driver_options import (
+    NvidiaDriverOptions,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.versions import (
     Facts,
     branch_of,
     is_driver_package,
 )
+
+
+class DriverRequest(NvidiaDriverOptions):
+    """A request: the options, and what ``__nvidia_driver_context`` adds."""
+
+    host_name: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,15 +12,17 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import facts, value_types
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import plan as planning
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.request import separate
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.value_types import BackupRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.verify import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 
 ROOT = "/"
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: BackupRequest, host: Host) -> dict[str, t.Any]:
     tree = Tree(ROOT)
     if request["state"] == "absent":
         return dataclasses.asdict(planning.plan_absent(facts.read_installed(request, tree)))
@@ -33,10 +35,10 @@ def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
     return dataclasses.asdict(planned)
 
 
-def secret_files(request: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+def secret_files(request: BackupRequest) -> list[FileRow]:
     """Return the files with passwords, keys and commands, which the action ``plan`` adds on the controller."""
     return separate(request).files if request["state"] == "present" else []
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: BackupRequest, host: Host) -> list[Finding]:
     return findings(host.run_client, request)

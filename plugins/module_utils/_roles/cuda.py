@@ -11,18 +11,18 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host, Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_run import plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_run import CudaRequest, plan_host
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cuda_verify import findings
 
 ROOT = "/"
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: CudaRequest, host: Host) -> dict[str, t.Any]:
     try:
         return plan_host(Tree(ROOT), host.run_command, request)
     except ValueError as error:
         raise Refused(f"{error}. Nothing was changed.") from error
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: CudaRequest, host: Host) -> list[Finding]:
     return findings(host.run_client, request, plan(request, host))

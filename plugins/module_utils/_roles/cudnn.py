@@ -11,18 +11,22 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host, Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
-from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_run import Unplannable, plan_host
+from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_run import (
+    CudnnRequest,
+    Unplannable,
+    plan_host,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.cudnn_verify import findings
 
 ROOT = "/"
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: CudnnRequest, host: Host) -> dict[str, t.Any]:
     try:
         return plan_host(Tree(ROOT), host.run_command, request)
     except Unplannable as error:
         raise Refused(f"{error}.") from error
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: CudnnRequest, host: Host) -> list[Finding]:
     return findings(host.run_client, request, plan(request, host))

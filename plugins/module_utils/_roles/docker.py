@@ -10,14 +10,15 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.verify import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: Params, host: Host) -> dict[str, t.Any]:
     return run(request, host.run_command, RULES)
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Params, host: Host) -> list[Finding]:
     return findings(host.run_client, request, plan(request, host))

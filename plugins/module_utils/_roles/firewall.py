@@ -6,21 +6,20 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import findings
-from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.facts import plan_for
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.facts import FirewallPlan, plan_for
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.firewall_options import FirewallOptions
 
 ROOT = "/"
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: FirewallOptions, host: Host) -> FirewallPlan:
     return plan_for(host, Tree(ROOT), request)
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: FirewallOptions, host: Host) -> list[Finding]:
     found = plan(request, host)
     return [found["in_force"], *found["findings"], findings.request(found["requirements"])]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.config import client_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.plan import plan_client
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.verify import client_findings
@@ -21,7 +22,7 @@ def plan(request: dict[str, t.Any], host: Host) -> Plan:
     return plan_client(request)
 
 
-def secret_files(request: dict[str, t.Any]) -> list[File]:
+def secret_files(request: dict[str, t.Any]) -> list[FileRow]:
     return client_files(request) if request["state"] == "present" else []
 
 

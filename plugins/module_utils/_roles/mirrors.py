@@ -6,18 +6,17 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_plan import plan_for
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_plan import MirrorPlan, plan_for
+from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_request import Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.mirror_verify import verify as findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: Params, host: Host) -> MirrorPlan:
     return plan_for(host, request)
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Params, host: Host) -> list[Finding]:
     # The state of now, not the one of the last choice.
     return findings(host, request, plan_for(host, {**request, "check": True, "recheck": True}))

@@ -10,13 +10,14 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_request import Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_run import run
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_verify import findings
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: Params, host: Host) -> dict[str, t.Any]:
     return run(request, host.run_command)
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Params, host: Host) -> list[Finding]:
     return findings(host.run_client, plan(request, host))

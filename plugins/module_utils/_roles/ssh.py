@@ -6,17 +6,17 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import SshPlan
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.run import Planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.verify import findings
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: Params, host: Host) -> SshPlan:
     return Planner(host, request).run()
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Params, host: Host) -> list[Finding]:
     return findings(host.run_client, request, plan({**request, "proof": "all"}, host))

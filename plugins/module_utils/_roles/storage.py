@@ -10,8 +10,12 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.run import Storage, host_facts, outcome
-from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.run import (
+    Storage,
+    host_facts,
+    outcome,
+)
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import Request, findings
 
 
 def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
@@ -26,4 +30,4 @@ def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
         "container": host_facts(storage.run)["container"],
         "cache_directory": storage.dataset_cache.get("cache", ""),
     }
-    return findings(host.run_client, {**request, **planned})
+    return findings(host.run_client, t.cast("Request", {**request, **planned}))

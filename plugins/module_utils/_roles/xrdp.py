@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.run import run, verified
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.run import XrdpPlan, run, verified
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: Params, host: Host) -> XrdpPlan:
     return run(host, request)
 
 
-def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
+def verify(request: Params, host: Host) -> list[Finding]:
     return verified(host.run_client, run(host, request, probe=True))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.checks import MODE, PROTOCOLS, Facts, Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION
 
 
-def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
+def findings(params: Params, facts: Facts) -> list[Finding]:
     missing = [
         f"{share['name']} ({facts.mounts[share['path']]})"
         for share in params["shares"]
@@ -88,7 +88,7 @@ def findings(params: Params, facts: Facts) -> list[dict[str, str]]:
     return found
 
 
-def _read_only_finding(params: Params) -> dict[str, str]:
+def _read_only_finding(params: Params) -> Finding:
     """Report shares that nobody can write to, and those of them whose directory allows a group to write."""
     closed = [share for share in params["shares"] if share["read_only"] and not share["write_list"]]
     contrary = [share for share in closed if share["default_acl"] or _group_writes(share["mode"])]

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import typing as t
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 
-USER: dict[str, dict[str, t.Any]] = {
+USER: Spec = {
     "name": {"type": "str", "required": True},
     # Not `str`, which would take 012345 for another password.
     "password": {"type": "raw", "no_log": True},

@@ -17,7 +17,7 @@ import urllib.request
 from http.client import HTTPException
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import File, Plan, Unit, stopped
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan, stopped
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
     Finding,
     Problem,
@@ -25,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     problem,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import (
@@ -44,7 +45,7 @@ ATTEMPTS, PAUSE_S = 10, 1
 LARGEST = 1 << 20
 UNIT = """\
 # Ansible writes this file: the role {role} of rigwright.workstation.
-[Unit]
+[UnitRow]
 Description={description}
 After=network.target
 
@@ -113,16 +114,16 @@ def plan(service: Service, request: Request, settings: t.Mapping[str, t.Any] | N
         program=service.program_path,
         hardening=request["hardening"],
     )
-    files: list[File] = [
+    files: list[FileRow] = [
         {"path": service.program_path, "program": service.program, "mode": "0755"},
         {"path": service.settings_path, "data": {**_settings(service, request), **(settings or {})}},
         {"path": f"/etc/systemd/system/{service.unit}", "content": text},
     ]
-    unit: Unit = {"name": service.unit, "enabled": True, "restart_on": [file["path"] for file in files]}
+    unit: UnitRow = {"name": service.unit, "enabled": True, "restart_on": [file["path"] for file in files]}
     folders = ["/etc/rigwright", "/usr/local/lib/rigwright"]
     problems = _problems(service, request)
     if service.has_port and not problems:
-        opened = [{"port": request["port"], "protocol": "tcp"}]
+        opened: list[rules.OpenedPorts] = [{"port": request["port"], "protocol": "tcp"}]
         path = f"/etc/nftables.d/rigwright/{service.role}.nft"
         files.append({"path": path, "content": rules.fragment(opened, request["networks"], service.role)})
         folders += ["/etc/nftables.d", "/etc/nftables.d/rigwright"]

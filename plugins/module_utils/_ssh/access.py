@@ -330,7 +330,16 @@ def listen_port(value: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def connection(environments: t.Iterable[tuple[int, t.Mapping[str, str]]]) -> dict[str, t.Any] | None:
+class Login(t.NamedTuple):
+    """The ssh connection that started this process: the user id of its login, and both ends."""
+
+    uid: int
+    client: str
+    address: str
+    port: int
+
+
+def connection(environments: t.Iterable[tuple[int, t.Mapping[str, str]]]) -> Login | None:
     """Find the ssh connection that started this process, in its ancestors' user ids and environments, nearest first.
 
     The farthest ancestor is the login itself; nearer ones may run under sudo as another user.
@@ -339,5 +348,5 @@ def connection(environments: t.Iterable[tuple[int, t.Mapping[str, str]]]) -> dic
     for uid, environment in environments:
         fields = environment.get("SSH_CONNECTION", "").split()
         if len(fields) == 4:
-            found = {"uid": uid, "client": fields[0], "address": fields[2], "port": int(fields[3])}
+            found = Login(uid, fields[0], fields[2], int(fields[3]))
     return found

@@ -80,7 +80,7 @@ def _port_problems(params: Params, facts: Facts, ports: Ports) -> t.Iterator[Pro
             "see `ip address`",
         )
     if facts.connection and params["listen_addresses"]:
-        address = facts.connection["address"]
+        address = facts.connection.address
         if not _listens_on(params["listen_addresses"], address):
             yield problem(
                 "ssh_listen_addresses",

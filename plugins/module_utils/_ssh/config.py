@@ -19,6 +19,8 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+
 CONFIG_DIRECTORY = "/etc/ssh"
 MAIN_CONFIG = f"{CONFIG_DIRECTORY}/sshd_config"
 INCLUDE = f"Include {CONFIG_DIRECTORY}/sshd_config.d/*.conf"
@@ -43,8 +45,11 @@ REPEATED = frozenset(
     )
 )
 
+# What `sshd -T` prints: a text for each keyword, a list for those of REPEATED.
+Config = JsonObject
+
 # The defaults where sshd is not installed yet (sshd_config(5), and UsePAM of Debian's file).
-DEFAULTS: dict[str, t.Any] = {
+DEFAULTS: Config = {
     "authorizedkeysfile": ".ssh/authorized_keys .ssh/authorized_keys2",
     "passwordauthentication": "yes",
     "kbdinteractiveauthentication": "no",
@@ -84,7 +89,6 @@ UNKNOWN_CLIENT = {"host": "unknown.example", "address": "203.0.113.1"}
 LOOPBACK = "127.0.0.1"
 LOOPBACK_6 = "::1"
 
-Config = t.Mapping[str, t.Any]
 # A connection by the criteria of Match: user, host, address, localaddress, localport. None: one that no Match block fits.
 Connection = t.Optional[t.Mapping[str, str]]
 
@@ -126,9 +130,9 @@ class Override:
         return f"{self.keyword} is {values}{whom} and not {', '.join(sorted(self.wanted))}{where}"
 
 
-def parse_config(text: str) -> dict[str, t.Any]:
+def parse_config(text: str) -> Config:
     """Parse the output of ``sshd -T``, or lines like it: a string for each keyword, a list for those that can be repeated."""
-    config: dict[str, t.Any] = {keyword: [] for keyword in REPEATED}
+    config: Config = {keyword: [] for keyword in REPEATED}
     for line in text.splitlines():
         word, _space, value = line.partition(" ")
         keyword = word.lower()

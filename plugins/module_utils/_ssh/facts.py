@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.accoun
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.accounts import members_of
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Account,
     connection,
@@ -27,7 +28,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access 
     parse_shadow,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.match import Listed
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Service
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Peer, Service
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.ssh_options import SshAllowGroups
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import systemd
 
 if t.TYPE_CHECKING:
@@ -80,7 +82,7 @@ def group_members(gid: int) -> set[str]:
     return set()
 
 
-def groups_due(groups: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
+def groups_due(groups: t.Iterable[SshAllowGroups]) -> bool:
     """Return whether a group does not exist, or lacks a member."""
     return any(
         group_of_host(group["name"]) is None or not {*group["members"]} <= {*members_of(group["name"])}
@@ -116,12 +118,12 @@ def ancestors(tree: Tree) -> t.Iterator[tuple[int, dict[str, str]]]:
         pid = int((tree.text(f"/proc/{pid}/stat").rpartition(")")[2].split() or ["", "0"])[1])
 
 
-def own_connection() -> dict[str, t.Any] | None:
+def own_connection() -> Peer | None:
     found = connection(ancestors(Tree()))
-    return found and {"user": pwd.getpwuid(found.pop("uid")).pw_name, **found}
+    return found and Peer(pwd.getpwuid(found.uid).pw_name, found.client, found.address, found.port)
 
 
-def read_service(module: Runner, listeners: t.Sequence[t.Mapping[str, t.Any]]) -> Service:
+def read_service(module: Runner, listeners: t.Sequence[Listener]) -> Service:
     """Read the state and ports of the units. Only the main process counts: a session's process listens on forwarded ports."""
     shown = systemd.show(module.run_command, UNITS, ("ActiveState", "MainPID", "Accept", "Listen"))
     service, listening = shown["ssh.service"], shown["ssh.socket"]
@@ -137,7 +139,7 @@ def read_service(module: Runner, listeners: t.Sequence[t.Mapping[str, t.Any]]) -
     )
 
 
-def foreign_listeners(listeners: t.Sequence[t.Mapping[str, t.Any]], pid: int) -> list[t.Mapping[str, t.Any]]:
+def foreign_listeners(listeners: t.Sequence[Listener], pid: int) -> list[Listener]:
     """Return the listeners of a sshd other than the service. A session of the service does not call itself a listener."""
     found = []
     for entry in listeners:

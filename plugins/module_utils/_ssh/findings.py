@@ -61,7 +61,7 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
         finding(
             "ssh.login",
             "pass" if facts.connection else "skip",
-            f"Ansible is connected by ssh as {facts.peer}, port {facts.connection['port']}"
+            f"Ansible is connected by ssh as {facts.peer}, port {facts.connection.port}"
             if facts.connection
             else "Ansible is not connected by ssh",
         ),

@@ -9,6 +9,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    Listener,
+    UnitRow,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     DROP_IN,
     MAIN_CONFIG,
@@ -55,6 +62,15 @@ class Service:
         return tuple(sorted({*self.ports, *self.socket_ports}))
 
 
+class Peer(t.NamedTuple):
+    """Ansible's ssh connection: its user, and both ends."""
+
+    user: str
+    client: str
+    address: str
+    port: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """Facts of the host and, once the planned configuration is known, of the users who can log in with it.
@@ -70,8 +86,8 @@ class Facts:
     """
 
     service: Service
-    listeners: t.Sequence[t.Mapping[str, t.Any]]
-    connection: t.Mapping[str, t.Any] | None
+    listeners: t.Sequence[Listener]
+    connection: Peer | None
     passwords_accepted: bool
     main_config: str
     main_config_added: bool
@@ -85,7 +101,7 @@ class Facts:
     unknown_users: t.Sequence[str] = ()
     missing_addresses: t.Sequence[str] = ()
     banners: t.Mapping[int, str] = dataclasses.field(default_factory=dict)
-    foreign: t.Sequence[t.Mapping[str, t.Any]] = ()
+    foreign: t.Sequence[Listener] = ()
     overridden: t.Sequence[Line] = ()
     jail_overridden: t.Sequence[str] = ()
     jail_stronger: t.Sequence[str] = ()
@@ -96,7 +112,28 @@ class Facts:
     @property
     def peer(self) -> str:
         """Return the user as whom Ansible is connected by ssh, empty when it is not."""
-        return t.cast(str, self.connection["user"]) if self.connection else ""
+        return self.connection.user if self.connection else ""
+
+
+class SshPlan(t.TypedDict):
+    """The plan, as the tasks of the role take it."""
+
+    installed: bool
+    install: list[str]
+    settings: list[str]
+    files: list[FileRow]
+    directories: list[DirectoryRow]
+    units: list[UnitRow]
+    socket_active: bool
+    listen_streams: list[str]
+    door: str
+    fail2ban_due: bool
+    groups_due: bool
+    ports_open: list[int]
+    ports_to_close: list[int]
+    passwords_refused: bool
+    requirements: list[Problem]
+    findings: list[Finding]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,9 +187,9 @@ def unmet(lines: t.Iterable[Line], refused: t.Collection[str]) -> list[Line]:
     ]
 
 
-def surplus_ports(params: Params, service: Service, connection: t.Mapping[str, t.Any] | None) -> tuple[int, ...]:
+def surplus_ports(params: Params, service: Service, connection: Peer | None) -> tuple[int, ...]:
     """Return the ports of sshd that are not wanted, without the one that Ansible is connected to."""
-    own = connection["port"] if connection else None
+    own = connection.port if connection else None
     return tuple(port for port in service.ports_in_use if port not in params["ports"] and port != own)
 
 
@@ -161,7 +198,7 @@ def decide(params: Params, facts: Facts) -> Decision:
     own = tuple(
         port
         for port in facts.service.ports_in_use
-        if facts.connection and port == facts.connection["port"] and port not in wanted
+        if facts.connection and port == facts.connection.port and port not in wanted
     )
     ports = Ports(
         wanted,
@@ -213,7 +250,7 @@ def _password_settings(params: Params, refused: bool) -> tuple[str, ...]:
     return ()
 
 
-def assumed(decision: Decision, config: Config) -> dict[str, t.Any]:
+def assumed(decision: Decision, config: Config) -> Config:
     """Return the planned configuration where sshd cannot print it."""
     return {
         **config,
@@ -221,7 +258,7 @@ def assumed(decision: Decision, config: Config) -> dict[str, t.Any]:
     }
 
 
-def without_own_keys(config: Config) -> dict[str, t.Any]:
+def without_own_keys(config: Config) -> Config:
     """Return a configuration without the directory of the role's keys: the planned keys count, not those that are there now."""
     files = [word for word in config["authorizedkeysfile"].split() if not word.startswith(f"{KEYS_DIRECTORY}/")]
     return {**config, "authorizedkeysfile": " ".join(files)}
@@ -270,27 +307,32 @@ def listen_streams(params: Params, ports: Ports) -> list[str]:
     return sorted(endpoints(addresses, ports.open)) or [str(port) for port in ports.open]
 
 
-def files(params: Params, facts: Facts) -> list[dict[str, t.Any]]:
+def files(params: Params, facts: Facts) -> list[FileRow]:
     """Return the files without a template: the keys, and the main file where it has to include the drop-ins first."""
-    keys = [
+    keys: list[FileRow] = [
         {"path": f"{KEYS_DIRECTORY}/{entry['user']}", "content": "".join(f"{key}\n" for key in entry["keys"])}
         for entry in params["authorized_keys"]
     ]
-    main: dict[str, t.Any] = {"path": MAIN_CONFIG, "content": facts.main_config, "merged": True}
+    main: FileRow = {"path": MAIN_CONFIG, "content": facts.main_config, "merged": True}
     return [*keys, *([main] if facts.main_config_added else [])]
 
 
-def directories(params: Params, service: Service) -> list[dict[str, str]]:
+def directories(params: Params, service: Service) -> list[DirectoryRow]:
     needed = {"ssh.socket": service.socket_active, "ssh.service": service.socket_active or params["listen_addresses"]}
-    return [{"path": KEYS_DIRECTORY}, *({"path": f"{UNIT_FILES}/{unit}.d"} for unit in needed if needed[unit])]
+    paths = [KEYS_DIRECTORY, *(f"{UNIT_FILES}/{unit}.d" for unit in needed if needed[unit])]
+    return [{"path": path} for path in paths]
 
 
 # A restart, not a reload: on SIGHUP a sshd loses the ports that it got from ssh.socket. Sessions survive both.
-SERVICE = {"name": "ssh.service", "restart_on": [MAIN_CONFIG, f"{MAIN_CONFIG}.d"], "validate": "/usr/sbin/sshd -t"}
-SOCKET = {"name": "ssh.socket", "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
+SERVICE: UnitRow = {
+    "name": "ssh.service",
+    "restart_on": [MAIN_CONFIG, f"{MAIN_CONFIG}.d"],
+    "validate": "/usr/sbin/sshd -t",
+}
+SOCKET: UnitRow = {"name": "ssh.socket", "restart_on": [f"{UNIT_FILES}/ssh.socket.d"]}
 
 
-def units(params: Params, service: Service) -> list[dict[str, t.Any]]:
+def units(params: Params, service: Service) -> list[UnitRow]:
     """Return the units of sshd as systemd_units takes them.
 
     With ssh.socket, systemd holds the ports; sshd then runs from the first connection on, or once for each (Accept=yes).
@@ -303,7 +345,7 @@ def units(params: Params, service: Service) -> list[dict[str, t.Any]]:
         return [SERVICE] if service.active else []
     if not service.socket_active:
         return [{**SERVICE, "enabled": True}]
-    listening = {**SOCKET, "enabled": True}
+    listening: UnitRow = {**SOCKET, "enabled": True}
     return [listening] if service.socket_accept else [listening, SERVICE]
 
 

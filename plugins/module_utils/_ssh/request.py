@@ -12,6 +12,8 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.ssh_options import SshOptions
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
 
 # The role's variable behind each setting. Settings without a variable are the ones that all others depend on.
@@ -35,10 +37,12 @@ VARIABLES = {
 # `ssh_extra_options` cannot have these: the role writes them itself, or they would begin another file or block.
 OWN = frozenset(VARIABLES) | {"pubkeyauthentication", "permitemptypasswords", "include", "match"}
 
-# The minimum of each number.
-MINIMUM = {"max_auth_tries": 1, "client_alive_interval": 0, "client_alive_count_max": 0}
 
-Params = t.Mapping[str, t.Any]
+class Params(SshOptions):
+    """A request: the options, and what ``__ssh_context`` adds. ``proof``: none, wanted or all."""
+
+    proof: str
+    packages: list[str]
 
 
 def input_problems(params: Params) -> t.Iterator[Problem]:
@@ -57,9 +61,13 @@ def input_problems(params: Params) -> t.Iterator[Problem]:
             f"must list IP addresses, and has {_named(addresses)}",
             "write an address such as 192.0.2.10 or 2001:db8::10",
         )
-    for name, minimum in MINIMUM.items():
-        if params[name] < minimum:
-            yield problem(f"ssh_{name}", f"is {params[name]}", f"set it to {minimum} or more")
+    for name, value, minimum in (
+        ("max_auth_tries", params["max_auth_tries"], 1),
+        ("client_alive_interval", params["client_alive_interval"], 0),
+        ("client_alive_count_max", params["client_alive_count_max"], 0),
+    ):
+        if value < minimum:
+            yield problem(f"ssh_{name}", f"is {value}", f"set it to {minimum} or more")
     yield from fail2ban.problems("ssh", params)
     yield from _name_problems(params)
     yield from _option_problems(params["extra_options"])
@@ -86,7 +94,7 @@ def _name_problems(params: Params) -> t.Iterator[Problem]:
             yield problem(variable, f"has more than one entry for {', '.join(twice)}", remedy)
 
 
-def _option_problems(options: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def _option_problems(options: JsonObject) -> t.Iterator[Problem]:
     own = sorted({name.lower() for name in options} & OWN)
     if own:
         yield problem(
@@ -119,7 +127,7 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
         return None
 
 
-def extra_lines(options: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+def extra_lines(options: JsonObject) -> t.Iterator[str]:
     for name, value in options.items():
         for entry in value if isinstance(value, list) else [value]:
             yield f"{name} {yes_no(entry) if isinstance(entry, bool) else entry}"

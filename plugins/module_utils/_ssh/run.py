@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import sets_in_place
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import (
     checks,
     command_line,
@@ -44,7 +45,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
     local_address,
     overrides,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import input_problems
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import Params, input_problems
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import read_listeners
 
@@ -78,7 +79,7 @@ def invalid_keys(keys: t.Mapping[str, t.Sequence[str]], config: Config, today: i
 class Planner:
     """The plan for one request on this host."""
 
-    def __init__(self, module: Runner, request: dict[str, t.Any]) -> None:
+    def __init__(self, module: Runner, request: Params) -> None:
         self.module = module
         self.params = request
         self.keys = {
@@ -92,7 +93,7 @@ class Planner:
         self.installed = os.path.exists(trial.SSHD)
         self.host = HostReader(os.stat, host_facts.read_keys, int(time.time()) // 86400, host_facts.group_members)
 
-    def run(self) -> dict[str, t.Any]:
+    def run(self) -> plan.SshPlan:
         config = self._config()
         facts = self._read_host(config)
         problems = list(input_problems(self.params))
@@ -170,7 +171,7 @@ class Planner:
         users = {*self.keys, *(user for found in self.members.values() for user in found)}
         named = {*users, *([facts.peer] if facts.peer else [])}
         present, joined = host_facts.accounts(named, {}), host_facts.accounts(named, self.members)
-        clients = {facts.connection["user"]: facts.connection["client"]} if facts.connection else {}
+        clients = {facts.connection.user: facts.connection.client} if facts.connection else {}
         now = {
             user.name: access(user, config, self.host, client=clients.get(user.name))
             for user in (present if self.installed else ())
@@ -219,14 +220,14 @@ class Planner:
             return {}
         return {facts.peer: then._replace(password=True) if facts.passwords_accepted else then._replace(key=True)}
 
-    def _config(self) -> dict[str, t.Any]:
+    def _config(self) -> Config:
         """Return the effective configuration; the defaults where sshd is not installed or its configuration is broken."""
         if self.installed:
             with contextlib.suppress(trial.Refused):
                 return trial.effective(self.module, MAIN_CONFIG)
         return dict(DEFAULTS)
 
-    def _read_listeners(self, peer: t.Mapping[str, t.Any] | None) -> tuple[plan.Service, list[dict[str, t.Any]]]:
+    def _read_listeners(self, peer: plan.Peer | None) -> tuple[plan.Service, list[Listener]]:
         """Read the units and listeners. With ``proof: all``, unwanted ports get some time to close."""
         end = time.monotonic() + (host_facts.PATIENCE if self.params["proof"] == "all" else 0)
         while True:
@@ -236,7 +237,7 @@ class Planner:
                 return service, listeners
             time.sleep(0.2)
 
-    def _banners(self, service: plan.Service, peer: t.Mapping[str, t.Any] | None, address: str) -> dict[int, str]:
+    def _banners(self, service: plan.Service, peer: plan.Peer | None, address: str) -> dict[int, str]:
         """Read the banners of the wanted ports, only where the plan needs them: sshd penalises clients that disconnect silently."""
         if self.params["proof"] == "none" and not plan.surplus_ports(self.params, service, peer):
             return {}

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.root_directories import make_directories
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
     MAIN_CONFIG,
+    Config,
     Connection,
     Line,
     parse_config,
@@ -39,7 +40,7 @@ class Refused(Exception):
     """sshd does not accept a configuration; the text is its error message."""
 
 
-def effective(module: Runner, main: str, target: Connection = None) -> dict[str, t.Any]:
+def effective(module: Runner, main: str, target: Connection = None) -> Config:
     """Return the effective configuration that sshd prints for a connection.
 
     :raises Refused: sshd does not accept it.

@@ -10,8 +10,9 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import SshPlan
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import Params
 
-Params = t.Mapping[str, t.Any]
 Outcome = tuple[int, str, str]
 
 CLIENT_OPTIONS = (
@@ -65,7 +66,7 @@ def jail(wanted: bool, outcome: Outcome) -> Finding:
     )
 
 
-def findings(run: t.Callable[..., Outcome], request: Params, plan: Params) -> list[Finding]:
+def findings(run: t.Callable[..., Outcome], request: Params, plan: SshPlan) -> list[Finding]:
     """Return the findings of the plan and of the clients."""
     _status, _out, error = run(client(plan["door"], plan["ports_open"][0]))
     wanted = request["fail2ban"]

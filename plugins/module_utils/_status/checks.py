@@ -13,6 +13,8 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import UnitRow
+from ansible_collections.rigwright.workstation.plugins.module_utils._status.status_options import StatusOptions
 
 MIN_S, MAX_S = 2, 3600
 _UNITS = "/etc/systemd/system"
@@ -26,7 +28,7 @@ def is_terminal(name: str) -> bool:
         return False
 
 
-def problems(request: t.Mapping[str, t.Any], has_terminal: t.Callable[[str], bool] = is_terminal) -> list[Problem]:
+def problems(request: StatusOptions, has_terminal: t.Callable[[str], bool] = is_terminal) -> list[Problem]:
     """Return the problems of a request."""
     found = []
     console, interval_s = request["console"], request["interval_s"]
@@ -51,7 +53,7 @@ def problems(request: t.Mapping[str, t.Any], has_terminal: t.Callable[[str], boo
     return found
 
 
-def logins_due(request: t.Mapping[str, t.Any], tree: Tree) -> list[dict[str, str]]:
+def logins_due(request: StatusOptions, tree: Tree) -> list[UnitRow]:
     """Return the unit of the login that gets back the console of an earlier run."""
     before = re.search(
         r"^TTYPath=/dev/(tty\d+)$", tree.text(f"{_UNITS}/rigwright-status-console.service"), re.MULTILINE

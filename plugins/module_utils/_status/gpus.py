@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row, Section
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.gpu_snapshot import Gpu, Process, Snapshot
 
 TITLE = "GPUs"
 
@@ -18,8 +19,6 @@ MISSING = "no GPU snapshot: role gpu_usage is not set up"
 _MIB = 1 << 20
 _GPUS, _PROCESSES = 64, 64
 _HOT_C = 90
-
-Snapshot = t.Mapping[str, t.Any]
 
 
 def of_file(path: str, now: float, title: str = TITLE, by_host: bool = False) -> Section:
@@ -54,18 +53,18 @@ def section(snapshot: Snapshot, now: float, title: str = TITLE) -> Section:
     return Section(title, tuple(rows), snapshot["time"], model.INTERVALS * snapshot["interval_s"])
 
 
-def processes_of(gpu: t.Mapping[str, t.Any]) -> t.Sequence[t.Mapping[str, t.Any]]:
+def processes_of(gpu: Gpu) -> t.Sequence[Process]:
     """Return the processes of a GPU; those with the most memory first."""
     return sorted(gpu["processes"], key=lambda row: -(row["memory_mib"] or 0))[:_PROCESSES]
 
 
-def ranked(processes: t.Sequence[t.Mapping[str, t.Any]]) -> t.Iterator[tuple[int, t.Mapping[str, t.Any]]]:
+def ranked(processes: t.Sequence[Process]) -> t.Iterator[tuple[int, Process]]:
     """Yield processes with their rank: on a small screen, the largest ones of a GPU."""
     for position, process in enumerate(processes):
         yield (model.USUAL if position < 2 else model.DETAIL), process
 
 
-def of_gpu(gpu: t.Mapping[str, t.Any], processes: t.Sequence[t.Mapping[str, t.Any]]) -> Row:
+def of_gpu(gpu: Gpu, processes: t.Sequence[Process]) -> Row:
     used, total = gpu["memory_used_mib"], gpu["memory_total_mib"]
     busy, heat = gpu["utilization_percent"], gpu["temperature_c"]
     power, limit = gpu["power_w"], gpu["power_limit_w"]
@@ -87,7 +86,7 @@ def of_gpu(gpu: t.Mapping[str, t.Any], processes: t.Sequence[t.Mapping[str, t.An
     )
 
 
-def of_process(process: t.Mapping[str, t.Any], now: float, rank: int) -> Row:
+def of_process(process: Process, now: float, rank: int) -> Row:
     memory, share = process["memory_mib"], process["share_percent"]
     started, idle_s = process["started"], process["idle_s"]
     kind, name = process["kind"] or "unknown", process["name"] or ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import number
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import model
 from ansible_collections.rigwright.workstation.plugins.module_utils._status.model import Row
@@ -39,7 +39,7 @@ STAMPS = ("/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists")
 _OLD_LISTS_S = 14 * 86400
 
 
-def load(tree: Tree, path: str) -> dict[str, t.Any]:
+def load(tree: Tree, path: str) -> JsonObject:
     """Read a JSON file of root.
 
     :raises OSError: it is missing, or belongs to another user.
@@ -51,7 +51,7 @@ def load(tree: Tree, path: str) -> dict[str, t.Any]:
     return found
 
 
-def text_of(row: t.Mapping[str, t.Any], key: str) -> str:
+def text_of(row: JsonObject, key: str) -> str:
     """Return a text of a row, clipped, and an empty one for a value of another type."""
     return clip(row[key], _TEXT) if isinstance(row.get(key), str) else ""
 

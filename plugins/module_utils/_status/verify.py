@@ -14,6 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import gpus, model
+from ansible_collections.rigwright.workstation.plugins.module_utils._status.status_options import StatusOptions
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot, sandboxing
 
 Run = t.Callable[..., "tuple[int, str, str]"]
@@ -28,7 +29,7 @@ _SIZE = "80x24"
 
 def findings(
     run: Run,
-    request: t.Mapping[str, t.Any],
+    request: StatusOptions,
     tree: Tree | None = None,
     wait: t.Callable[[float], None] = time.sleep,
     clock: t.Callable[[], float] = time.time,

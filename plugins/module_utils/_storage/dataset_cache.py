@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.request import (
     Directory,
     Entry,
@@ -47,7 +48,7 @@ VALUES: dict[str, tuple[t.Any, str, str]] = {
 }
 
 
-def requirements(request: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
+def requirements(request: JsonObject, entries: t.Sequence[Entry]) -> t.Iterator[Problem]:
     """Yield the problems of the request."""
     mode = request.get("mode", "none")
     if mode not in MODES:
@@ -93,14 +94,14 @@ def requirements(request: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> 
             yield problem("storage_cache", f"has the {key} {request[key]!r}", f"write it as {example}")
 
 
-def directories(request: t.Mapping[str, t.Any]) -> list[Directory]:
+def directories(request: JsonObject) -> list[Directory]:
     """Return the directory that only root writes, and those in it where each member of the group changes only their own files."""
     path, group = normal(request["path"]), request["group"]
     shared = [Directory(f"{path}/{name}", "root", group, 0o3770) for name in ("locks", "requests", SETS)]
     return [Directory(path, "root", group, 0o750), *shared]
 
 
-def configuration(request: t.Mapping[str, t.Any], entries: t.Sequence[Entry]) -> dict[str, t.Any]:
+def configuration(request: JsonObject, entries: t.Sequence[Entry]) -> JsonObject:
     """Return the configuration of the program; nothing where no such cache is requested."""
     if request.get("mode") != "directory":
         return {}

@@ -140,11 +140,27 @@ def parse_content(blkid: str, wipefs: str, blank: bool) -> Content:
     )
 
 
-def _mounts(entry: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+class Listed(t.TypedDict, total=False):
+    """A device as ``lsblk --json`` lists it, with those that are made of it."""
+
+    name: str
+    path: str
+    type: str
+    size: int | str
+    serial: str | None
+    model: str | None
+    uuid: str | None
+    label: str | None
+    ro: bool | str
+    mountpoints: list[str | None]
+    children: list[Listed]
+
+
+def _mounts(entry: Listed) -> tuple[str, ...]:
     return tuple(mount for mount in entry.get("mountpoints") or [] if mount)
 
 
-def _held(children: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...]:
+def _held(children: t.Iterable[Listed]) -> tuple[str, ...]:
     """Yield the devices above a device, all the way up, with their use."""
     found: list[str] = []
     for child in children:
@@ -153,10 +169,11 @@ def _held(children: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _labels(entry: t.Mapping[str, t.Any]) -> frozenset[str]:
+def _labels(entry: Listed) -> frozenset[str]:
     """Return the labels of a device and of those on it, such as a volume of LVM, without its partitions."""
     above = [_labels(child) for child in entry.get("children", []) if child["type"] != "part"]
-    return frozenset().union([entry["label"]] if entry.get("label") else [], *above)
+    label = entry.get("label")
+    return frozenset().union([label] if label else [], *above)
 
 
 def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
@@ -169,7 +186,8 @@ def parse_disks(lsblk: str, links: t.Mapping[str, str]) -> list[Disk]:
         return frozenset([path, *(link for link, target in links.items() if target == path)])
 
     disks = []
-    rows = [row for row in json.loads(lsblk)["blockdevices"] if row["type"] not in NOT_A_DISK and row["size"]]
+    listed: list[Listed] = json.loads(lsblk)["blockdevices"]
+    rows = [row for row in listed if row["type"] not in NOT_A_DISK and row["size"]]
     serials = [(row.get("serial") or "").strip() for row in rows]
     for entry, serial in zip(rows, serials):
         children = entry.get("children", [])

@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.sizes import parse_size
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import (
     BY_ID,
@@ -39,7 +40,7 @@ def rows(report: str, kind: str) -> list[Row]:
     return [{key: str(value).strip("[]") for key, value in row.items()} for part in found for row in part.get(kind, [])]
 
 
-def requirements(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def requirements(request: JsonObject) -> t.Iterator[Problem]:
     """Yield the problems of the request itself."""
     unknown = sorted(set(request) - set(KEYS))
     if unknown:
@@ -71,7 +72,7 @@ def requirements(request: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
 
 
 def plan(
-    request: t.Mapping[str, t.Any], lvs: t.Sequence[Row], pvs: t.Sequence[Row], disks: t.Sequence[Disk]
+    request: JsonObject, lvs: t.Sequence[Row], pvs: t.Sequence[Row], disks: t.Sequence[Disk]
 ) -> tuple[list[Problem], list[list[str]]]:
     """Return the problems of the cache on this host, or the commands that make it."""
 

@@ -41,7 +41,20 @@ class Mounted:
 # What is on record of a disk: the ids of its file system, table and partition, its size when they were made, whether mkfs was begun and all
 # of it finished, where it is mounted, with which options, and the directories that were made for that.
 RECORDED = ("uuid", "table", "part", "size", "making", "finished", "mount", "options", "made")
-Given = dict[str, t.Any]
+
+
+class Given(t.TypedDict, total=False):
+    """What is on record of a disk, with the keys of RECORDED."""
+
+    uuid: str
+    table: str
+    part: str
+    size: int
+    making: bool
+    finished: bool
+    mount: str
+    options: str
+    made: list[str]  # kept: a key of the file on hosts
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,7 +104,7 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
     if entry.partition:
         target = disk.partitions[0] if len(disk.partitions) == 1 else None
     content = target.content if target else None
-    work.given = {key: recorded[key] for key in RECORDED if key in recorded}
+    work.given = t.cast("Given", {key: value for key, value in recorded.items() if key in RECORDED})
     if recorded.get("size", 0) > disk.size:
         was = format_size(recorded["size"])
         yield problem(
@@ -129,7 +129,7 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
     alone = entry.partition or not (disk.partitions or disk.content.table)
     if target and content and content.uuid and alone and (content.kind, content.label) == (entry.fs, entry.label):
         work.device = target.path
-        work.given.update(uuid=content.uuid, finished=True)
+        work.given.update({"uuid": content.uuid, "finished": True})
         work.given.pop("making", None)
         work.given.setdefault("size", disk.size)
         yield from _in_use_elsewhere(work, target)
@@ -144,8 +144,14 @@ def judge(work: Work, facts: Facts, confirmed: t.Collection[str], new_id: t.Call
         return
     yield from writing(work, facts)
     yield from label_in_use(work, facts)
-    ids = {"table": new_id() if entry.partition else "", "part": new_id(), "uuid": uuid_for(entry.fs, new_id)}
-    work.given = {**ids, "size": disk.size, "finished": False, "made": recorded.get("made", [])}
+    work.given = {
+        "table": new_id() if entry.partition else "",
+        "part": new_id(),
+        "uuid": uuid_for(entry.fs, new_id),
+        "size": disk.size,
+        "finished": False,
+        "made": recorded.get("made", []),
+    }
 
 
 def own_uuid(disk: Disk, recorded: Given) -> str:
@@ -425,7 +431,7 @@ def plan(entries: t.Sequence[Entry], confirm: t.Sequence[str], facts: Facts, new
     if not result.requirements:
         wanted = {work.key: work.entry.mount for work in result.works}
         result.gone = {
-            key: dict(given)
+            key: given.copy()
             for key, given in facts.record.items()
             if key not in wanted or (given.get("mount") and given["mount"] != wanted[key])
         }

@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import NAME_REMEDY, is_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.sizes import parse_size
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.rows import DirectoryRow, DiskRow
 
 # Where what is asked for would hide or become the system.
 SYSTEM = (
@@ -127,14 +128,14 @@ def parse_mode(value: t.Any) -> int:
     return int(value, 8) if isinstance(value, str) and re.fullmatch(r"[0-7]{3,4}", value) else -1
 
 
-def options(entry: t.Mapping[str, t.Any], quota: bool) -> tuple[str, ...]:
+def options(entry: DiskRow, quota: bool) -> tuple[str, ...]:
     """Return the mount options: those of every disk first, replaced by the user's options of the same kind."""
     own = [word for text in entry.get("options") or [] for word in text.split(",")]
     kept = [word for word in ALWAYS if not {*own} & {*OPPOSITES.get(word, ())}]
     return tuple(dict.fromkeys([*kept, *own, *([QUOTA_OPTION] if quota else [])]))
 
 
-def read_entries(given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[Entry], list[Problem]]:
+def read_entries(given: t.Sequence[DiskRow]) -> tuple[list[Entry], list[Problem]]:
     """Return the disks in the order in which they are mounted, and the problems of each and of pairs."""
     entries, refused = [], []
     for row in given:
@@ -221,7 +222,7 @@ def mount_of(path: str, entries: t.Iterable[Entry]) -> Entry | None:
 
 
 def read_directories(
-    given: t.Sequence[t.Mapping[str, t.Any]],
+    given: t.Sequence[DirectoryRow],
     users: t.Sequence[str],
     environment: t.Mapping[str, str],
     entries: t.Sequence[Entry],

@@ -11,9 +11,38 @@ import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Spec
 
-Row = dict[str, t.Any]
-Spec = dict[str, dict[str, t.Any]]
+
+class DiskRow(t.TypedDict, total=False):
+    """A row of storage_disks."""
+
+    id: str | None
+    serial: str | None
+    role: str | None
+    mount: str | None
+    fs: str
+    label: str | None
+    partition: bool
+    options: list[str]
+    owner: str | None
+    group: str | None
+    mode: t.Any
+    wipe: bool
+    quota: bool
+
+
+class DirectoryRow(t.TypedDict, total=False):
+    """A row of storage_directories."""
+
+    path: str
+    owner: str
+    group: str
+    mode: t.Any
+    setgid: bool
+    default_acl: list[str]
+    quota: str
+
 
 DISK: Spec = {
     "id": {"type": "str"},
@@ -43,8 +72,11 @@ DIRECTORY: Spec = {
 NAMES = ("serial", "id", "path", "mount")
 
 
-def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[Row], list[Problem]]:
-    """Return the rows with the types and defaults of their keys, and the problems. A wrong value becomes its default."""
+def read_rows(variable: str, given: t.Sequence[JsonObject], spec: Spec) -> tuple[list[t.Any], list[Problem]]:
+    """Return the rows (`DiskRow` or `DirectoryRow`) with the types and defaults of their keys, and the problems.
+
+    A wrong value becomes its default.
+    """
     rows, refused = [], []
     for number, row in enumerate(given):
         found = list(_wrong(row, spec))
@@ -57,7 +89,7 @@ def read_rows(variable: str, given: t.Sequence[Row], spec: Spec) -> tuple[list[R
     return [row for row in rows if all(row.get(key) for key in spec if spec[key].get("required"))], refused
 
 
-def _wrong(row: Row, spec: Spec) -> t.Iterator[tuple[str, str, str]]:
+def _wrong(row: JsonObject, spec: Spec) -> t.Iterator[tuple[str, str, str]]:
     """Yield key, problem and remedy."""
     for key, value in row.items():
         if key not in spec:

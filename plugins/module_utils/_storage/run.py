@@ -18,8 +18,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, acl
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Refused
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.record import Damaged
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Diff, JsonObject, PlannedMount
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import (
     apply,
@@ -120,7 +121,7 @@ class Storage:
         rc, out, err = self.module.run_command(arguments, data=data)
         return rc, out, err
 
-    def cache_commands(self, request: t.Mapping[str, t.Any]) -> list[list[str]]:
+    def cache_commands(self, request: JsonObject) -> list[list[str]]:
         """Return the commands that an LVM cache needs; its problems go to the requirements."""
         if request.get("mode") != "lvmcache":
             return []
@@ -279,7 +280,7 @@ class Storage:
         return found
 
 
-def roots(entries: t.Iterable[Entry]) -> t.Iterator[dict[str, t.Any]]:
+def roots(entries: t.Iterable[Entry]) -> t.Iterator[rows.DirectoryRow]:
     """Yield the roots of file systems with a requested owner or mode, as directories."""
     for entry in entries:
         if entry.owner or entry.group or entry.mode >= 0:
@@ -330,7 +331,23 @@ def done(module: AnsibleModule, storage: Storage) -> None:
     )
 
 
-def outcome(storage: Storage) -> dict[str, t.Any]:
+class Outcome(t.TypedDict):
+    """What the request changes, and what the rest of the role needs to know."""
+
+    changes: list[str]
+    changed_paths: list[str]
+    waiting: list[str]
+    mounts: list[PlannedMount]
+    unmounts: list[str]
+    directories: list[str]
+    requirements: list[Problem]
+    packages: list[str]
+    host: dict[str, bool]
+    cache: JsonObject
+    units: dict[str, list[dict[str, str]]]
+
+
+def outcome(storage: Storage) -> Outcome:
     """Return what the request changes, and what the rest of the role needs to know."""
     return {
         "changes": storage.changes,
@@ -358,7 +375,7 @@ def outcome(storage: Storage) -> dict[str, t.Any]:
     }
 
 
-def difference(facts: Facts, plan: Plan, changes: t.Sequence[str]) -> list[dict[str, str]]:
+def difference(facts: Facts, plan: Plan, changes: t.Sequence[str]) -> list[Diff]:
     """Return the lines of fstab before and after, and all other changes as text."""
     before, after = ("".join(f"{line.text}\n" for line in fstab.parse(text)) for text in (facts.fstab, plan.fstab))
     messages = "".join(f"{line}\n" for line in changes)

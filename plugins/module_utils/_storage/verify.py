@@ -10,11 +10,21 @@ import shlex
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
+from ansible_collections.rigwright.workstation.plugins.module_utils._storage.storage_options import StorageOptions
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import sandboxing
 
 EVICTION = "dataset-cache-evict.service"
 
-Request = t.Mapping[str, t.Any]
+
+class Request(StorageOptions):
+    """A request, with what the planned run has found."""
+
+    cache_status: list[str]
+    findings: list[Finding]
+    container: bool
+    cache_directory: str
+
+
 Run = t.Callable[..., tuple[int, str, str]]
 
 

@@ -14,17 +14,29 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_run import (
     CheckFailed,
     ConfigFiles,
+    SetResult,
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import Busy, host_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import refuse_repeated
-from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import UnitFailed, Units
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd_run import (
+    UNTOUCHED,
+    UnitFailed,
+    Units,
+)
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 LOCK = "systemd_units"
+
+
+class ConfiguredResult(SetResult):
+    """What files and units became."""
+
+    actions: dict[str, list[str]]
+    pending: list[str]
 
 
 class Configure(ConfigFiles):
@@ -35,12 +47,11 @@ class Configure(ConfigFiles):
         refuse_repeated(self.params["units"])
         self.stopping = self._units("stopped")
         self.starting = self._units("started")
-        self.stopped: dict[str, t.Any] = {}
-        self.started: dict[str, t.Any] = {}
+        self.stopped = self.started = UNTOUCHED
         # Units that do not run with the old files either.
         self.lost: list[str] = []
 
-    def run(self) -> dict[str, t.Any]:
+    def run(self) -> SetResult:
         """Change files and units.
 
         :raises UnitFailed: files and units are as they were before, files of an interrupted run as before that one.
@@ -70,7 +81,7 @@ class Configure(ConfigFiles):
         return super()._recover_and_plan()
 
     def _make_way(self) -> None:
-        if not self.stopped:
+        if self.stopped is UNTOUCHED:
             self.stopped = self.stopping.run()
 
     def _use(self) -> None:
@@ -81,7 +92,7 @@ class Configure(ConfigFiles):
     def _use_old(self) -> None:
         self.lost = [*self.starting.restore(), *self.stopping.restore()]
 
-    def _result(self, steps: t.Sequence[Step]) -> dict[str, t.Any]:
+    def _result(self, steps: t.Sequence[Step]) -> ConfiguredResult:
         files = super()._result(steps)
         if self.module.check_mode:
             coming = [*files["changed_paths"], *self.params["changed_paths"]]

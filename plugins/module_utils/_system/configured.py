@@ -25,6 +25,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     open_sets,
     read_state,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import SetRequest
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
     PROPERTIES,
     Status,
@@ -40,9 +41,20 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.syst
 NOTES = "/run/rigwright/configured"
 
 
+class SetState(t.TypedDict):
+    """The state of all that a set consists of, as JSON has it."""
+
+    set: str | None
+    paths: dict[str, list[str | int | None]]
+    owners: dict[str, int | None]
+    groups: dict[str, int | None]
+    units: dict[str, list[str | bool]]
+    watched: dict[str, str]
+
+
 def note(
     root: str,
-    params: t.Mapping[str, t.Any],
+    params: SetRequest,
     digest: str,
     wanted: t.Iterable[Wanted],
     units: t.Mapping[str, Status],
@@ -103,7 +115,7 @@ def configured_sets(run: t.Callable[..., t.Any], role: str, root: str = STORE) -
     return found
 
 
-def _current(manifest: str, noted: t.Mapping[str, t.Any], run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
+def _current(manifest: str, noted: SetState, run: t.Callable[..., t.Any]) -> SetState:
     """Return the state now of what a note is about."""
     return _state(
         manifest,
@@ -122,7 +134,7 @@ def _state(
     groups: t.Iterable[str],
     units: t.Mapping[str, Status],
     watched: t.Mapping[str, Watched],
-) -> dict[str, t.Any]:
+) -> SetState:
     """Return a state as JSON has it."""
     return {
         "set": read_state(manifest).digest,

@@ -49,19 +49,36 @@ def is_note_due(run_command: t.Callable[..., tuple[int, str, str]], tree: Tree) 
     return is_idle(run_command) or tree.exists(FORMER_NOTE)
 
 
+class JailOptions(t.TypedDict):
+    """The options of a role for its jail."""
+
+    fail2ban: bool
+    fail2ban_bantime: str
+    fail2ban_findtime: str
+    fail2ban_maxretry: int
+    fail2ban_ignoreip: list[str]
+
+
+def _values(params: JailOptions) -> dict[str, str | int | list[str]]:
+    """Return the values by the names that fail2ban has for them, in the order of OPTIONS."""
+    found = (
+        params["fail2ban_bantime"],
+        params["fail2ban_findtime"],
+        params["fail2ban_maxretry"],
+        params["fail2ban_ignoreip"],
+    )
+    return dict(zip(OPTIONS, found))
+
+
 def is_idle(run_command: t.Callable[..., tuple[int, str, str]]) -> bool:
     """Return True if fail2ban neither runs nor starts at boot, also if it is not installed."""
     shown = show(run_command, [UNIT], ("ActiveState", "UnitFileState"))[UNIT]
     return shown["ActiveState"] in (["inactive"], ["failed"]) and shown.get("UnitFileState") != ["enabled"]
 
 
-def problems(role: str, params: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
-    """Yield the problems, as the action ``require`` takes them.
-
-    :param params: fail2ban_bantime, fail2ban_findtime, fail2ban_maxretry and fail2ban_ignoreip.
-    """
-    for name in ("bantime", "findtime"):
-        value = params[f"fail2ban_{name}"]
+def problems(role: str, params: JailOptions) -> t.Iterator[Problem]:
+    """Yield the problems, as the action ``require`` takes them."""
+    for name, value in (("bantime", params["fail2ban_bantime"]), ("findtime", params["fail2ban_findtime"])):
         if not TIME.fullmatch(value):
             yield problem(
                 f"{role}_fail2ban_{name}",
@@ -87,11 +104,10 @@ class Setting(t.NamedTuple):
     wins: bool
 
 
-def overridden(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -> list[str]:
+def overridden(tree: Tree, jail: str, own: str, params: JailOptions) -> list[str]:
     """Return what the host's own files say of a jail, and what the role's file puts out of force.
 
     :param own: the role's file in jail.d.
-    :param params: as for ``problems``.
     """
     try:
         found = _settings(tree, jail, own)
@@ -101,20 +117,18 @@ def overridden(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -
         lines = [getattr(error, "lineno", 0), *(number for number, _line in getattr(error, "errors", ()))]
         where = ", ".join(str(number) for number in lines if number)
         return [f"{error.source}, which cannot be read: {reason} (line {where})"]  # type: ignore[attr-defined]
-    return _named(
-        {key: (_lost(each.value, params[f"fail2ban_{key}"]), each) for key, each in found.items() if not each.wins}
-    )
+    ours = _values(params)
+    return _named({key: (_lost(each.value, ours[key]), each) for key, each in found.items() if not each.wins})
 
 
-def stronger(tree: Tree, jail: str, own: str, params: t.Mapping[str, t.Any]) -> list[str]:
+def stronger(tree: Tree, jail: str, own: str, params: JailOptions) -> list[str]:
     """Return what the host's own files say of a jail, and what puts the role's values out of force. Parameters as of ``overridden``."""
     try:
         found = _settings(tree, jail, own)
     except configparser.Error:
         return []
-    return _named(
-        {key: (_winning(each.value, params[f"fail2ban_{key}"]), each) for key, each in found.items() if each.wins}
-    )
+    ours = _values(params)
+    return _named({key: (_winning(each.value, ours[key]), each) for key, each in found.items() if each.wins})
 
 
 def jail_finding(role: str, jail: str, own: str, lost: t.Sequence[str], winning: t.Sequence[str]) -> Finding:
@@ -165,7 +179,7 @@ def _settings(tree: Tree, jail: str, own: str) -> dict[str, Setting]:
     return found
 
 
-def _lost(value: str, ours: t.Any) -> str:
+def _lost(value: str, ours: str | int | list[str]) -> str:
     """Return what the role's value does not have: of a list the words that are missing."""
     if isinstance(ours, list):
         kept = {*ALWAYS_IGNORED, *ours}
@@ -173,7 +187,7 @@ def _lost(value: str, ours: t.Any) -> str:
     return "" if _seconds(value) == _seconds(str(ours)) or "%(" in value else value
 
 
-def _winning(value: str, ours: t.Any) -> str:
+def _winning(value: str, ours: str | int | list[str]) -> str:
     """Return a value that is in force instead of the role's; of a list, one that lacks a word of the role's."""
     if isinstance(ours, list):
         return "" if {*ours} <= {*ALWAYS_IGNORED, *value.split()} or "%(" in value else value

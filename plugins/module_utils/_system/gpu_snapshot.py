@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import json_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import UnsafePath, read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import clip, shown
 
 FORMAT = 1
@@ -25,7 +26,46 @@ STALE = 3
 _TEXT = 200
 _DEFAULT_INTERVAL_S, _LONGEST_INTERVAL_S = 15, 3600
 
-Facts = dict[str, t.Any]
+
+class Process(t.TypedDict):
+    """A process that uses a GPU. A value of another type is None for a display."""
+
+    pid: int | None
+    user: str | None
+    uid: int | None
+    kind: str | None
+    name: str | None
+    command: str | None
+    memory_mib: int | None
+    share_percent: float | None
+    started: float | None
+    idle_s: float | None
+
+
+class Gpu(t.TypedDict):
+    """A GPU and the processes that use it; None likewise."""
+
+    index: int | None
+    uuid: str | None
+    name: str | None
+    memory_total_mib: int | None
+    memory_used_mib: int | None
+    utilization_percent: float | None
+    temperature_c: float | None
+    power_w: float | None
+    power_limit_w: float | None
+    processes: list[Process]
+
+
+class Snapshot(t.TypedDict):
+    """A snapshot; time, interval and GPUs are always there."""
+
+    time: float
+    interval_s: float
+    host: str | None
+    driver: str | None
+    problem: str | None
+    gpus: list[Gpu]
 
 
 class Unusable(ValueError):
@@ -86,7 +126,7 @@ _PROCESS_FIELDS = {
 }
 
 
-def as_text(header: t.Mapping[str, t.Any], gpus: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def as_text(header: JsonObject, gpus: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Return the file of a snapshot. What would make it larger than its limit is left out, the smallest processes first."""
     most = max((len(gpu["processes"]) for gpu in gpus), default=0)
     while True:
@@ -97,16 +137,16 @@ def as_text(header: t.Mapping[str, t.Any], gpus: t.Sequence[t.Mapping[str, t.Any
         most //= 2
 
 
-def _largest(processes: t.Sequence[t.Mapping[str, t.Any]], most: int) -> list[Facts]:
+def _largest(processes: t.Sequence[JsonObject], most: int) -> list[JsonObject]:
     rows = sorted(processes, key=lambda row: -row["memory_mib"])[:most]
     return sorted((_only(row, _PROCESS_FIELDS) for row in rows), key=lambda row: row["pid"])
 
 
-def _only(row: t.Mapping[str, t.Any], fields: t.Iterable[str]) -> Facts:
+def _only(row: t.Mapping[str, t.Any], fields: t.Iterable[str]) -> JsonObject:
     return {name: row[name] for name in fields}
 
 
-def read(path: str, strict: bool = True) -> Facts:
+def read(path: str, strict: bool = True) -> Snapshot:
     """Read the file of a snapshot.
 
     :raises FileNotFoundError: there is none.
@@ -122,7 +162,7 @@ def read(path: str, strict: bool = True) -> Facts:
         raise Unusable(f"the GPU snapshot cannot be read: {error.strerror}") from None
 
 
-def parse(content: bytes | str, strict: bool = True) -> Facts:
+def parse(content: bytes | str, strict: bool = True) -> Snapshot:
     """Return a snapshot with the fields of its format.
 
     :param strict: refuse a value of the wrong type; otherwise it is None, and a row that is no object is left out.
@@ -146,16 +186,16 @@ def parse(content: bytes | str, strict: bool = True) -> Facts:
     snapshot["gpus"] = _rows(snapshot["gpus"], _GPU_FIELDS, "a GPU", strict)
     for gpu in snapshot["gpus"]:
         gpu["processes"] = _rows(gpu["processes"] or [], _PROCESS_FIELDS, "a process", strict)
-    return snapshot
+    return t.cast("Snapshot", snapshot)
 
 
-def _rows(rows: t.Iterable[t.Any], fields: t.Mapping[str, _Kind], subject: str, strict: bool) -> list[Facts]:
+def _rows(rows: t.Iterable[t.Any], fields: t.Mapping[str, _Kind], subject: str, strict: bool) -> list[JsonObject]:
     return [
         _typed(row, fields, f"{subject} of the GPU snapshot", strict) for row in rows if strict or isinstance(row, dict)
     ]
 
 
-def _typed(row: t.Any, fields: t.Mapping[str, _Kind], subject: str, strict: bool) -> Facts:
+def _typed(row: t.Any, fields: t.Mapping[str, _Kind], subject: str, strict: bool) -> JsonObject:
     if not isinstance(row, dict):
         raise Unusable(f"{subject} is no object")
     found = {name: kind.read(row.get(name)) for name, kind in fields.items()}

@@ -10,11 +10,25 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_group_name
 
+
+class _Name(t.TypedDict):
+    name: str
+
+
+class GroupRow(_Name, total=False):
+    """A group, as the module ``group_members`` takes it."""
+
+    state: str
+    system: bool
+    members: list[str]
+    append: bool
+
+
 # None is a group that does not exist.
 Members = t.Optional["list[str]"]
 
 
-def find_problems(groups: list[dict[str, t.Any]]) -> list[str]:
+def find_problems(groups: t.Sequence[GroupRow]) -> list[str]:
     """Return the problems of a request."""
     problems = [
         f"{group['name']!r} is no name for a group: use at most 32 lower case letters, digits, dots, _ and -, or name a group that exists"
@@ -25,12 +39,12 @@ def find_problems(groups: list[dict[str, t.Any]]) -> list[str]:
     return problems + [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]
 
 
-def named_users(groups: list[dict[str, t.Any]]) -> list[str]:
+def named_users(groups: t.Sequence[GroupRow]) -> list[str]:
     """Return the users that should become members."""
     return sorted({user for group in groups if group["state"] == "present" for user in group["members"]})
 
 
-def plan(current: dict[str, Members], groups: list[dict[str, t.Any]]) -> dict[str, Members]:
+def plan(current: dict[str, Members], groups: t.Sequence[GroupRow]) -> dict[str, Members]:
     """Return the members, sorted, that each group should have; None for a group that should not exist."""
     wanted: dict[str, Members] = {}
     for group in groups:

@@ -13,6 +13,7 @@ import ipaddress
 import os
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.shown import shown
 
 PROTOCOLS = {"tcp": "tcp", "tcp6": "tcp", "udp": "udp", "udp6": "udp"}
@@ -131,7 +132,7 @@ def read_sockets(proc: str = "/proc") -> set[Socket]:
     }
 
 
-def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
+def read_listeners(proc: str = "/proc") -> list[Listener]:
     """List the listeners, sorted: ``protocol``, ``address``, ``port``, ``process``, ``pid``, ``unit``.
 
     The last three are None where the process cannot be seen: it lives outside this container, or is not ours to read.
@@ -141,7 +142,7 @@ def read_listeners(proc: str = "/proc") -> list[dict[str, t.Any]]:
     )
     holders = _holders(proc, {socket.inode for socket in sockets})
     first = _read(f"{proc}/1/cgroup")
-    listeners = []
+    listeners: list[Listener] = []
     for socket in sockets:
         pid = holders.get(socket.inode)
         listeners.append(

@@ -11,6 +11,8 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Planned
+
 # File systems that the kernel or a program makes up, that are gone after a boot, or that are a file of another file system.
 MADE_UP = frozenset(
     [
@@ -132,7 +134,7 @@ def parse_mountinfo(text: str) -> list[Mount]:
     return [found[target] for target in sorted(found)]
 
 
-def with_planned(mounts: t.Iterable[Mount], planned: t.Mapping[str, t.Any]) -> list[Mount]:
+def with_planned(mounts: t.Iterable[Mount], planned: Planned) -> list[Mount]:
     """Return the mounts as they are after earlier tasks, of which check mode only has the plan.
 
     :param planned: ``mounts``, each with ``target``, ``source`` and ``fstype``, and ``unmounts``, which are targets.

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
+
 
 def port_requirements(
     wanted: t.Mapping[str, int | t.Sequence[int]],
-    listeners: t.Sequence[t.Mapping[str, t.Any]],
+    listeners: t.Sequence[Listener],
     unit: str,
     protocol: str = "tcp",
-) -> list[dict[str, t.Any]]:
+) -> list[Problem]:
     """Return requirements for each variable: its ports are valid, free, and requested once."""
     holders: dict[int, set[str]] = {}
     for listener in listeners:
@@ -30,17 +33,17 @@ def port_requirements(
 
 def port_problems(
     wanted: t.Mapping[str, int | t.Sequence[int]],
-    listeners: t.Sequence[t.Mapping[str, t.Any]],
+    listeners: t.Sequence[Listener],
     unit: str,
     protocol: str = "tcp",
-) -> list[dict[str, t.Any]]:
+) -> list[Problem]:
     """Return the requirements that are not met."""
     return [row for row in port_requirements(wanted, listeners, unit, protocol) if not row["ok"]]
 
 
 def _of(
     name: str, ports: list[int], requested: list[int], holders: t.Mapping[int, set[str]], protocol: str
-) -> list[dict[str, t.Any]]:
+) -> list[Problem]:
     impossible = sorted({port for port in ports if not 1 <= port <= 65535})
     twice = sorted({port for port in ports if requested.count(port) > 1})
     taken = sorted({port for port in ports if port in holders})

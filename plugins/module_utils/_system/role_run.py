@@ -15,6 +15,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.host i
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Call, JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import drop_ins
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.configured import configured_sets
 
@@ -24,7 +25,7 @@ if t.TYPE_CHECKING:
 ROLES = "ansible_collections.rigwright.workstation.plugins.module_utils._roles"
 
 
-def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], dict[str, t.Any]]:
+def load(call: Call, module: AnsibleModule) -> t.Callable[[], JsonObject]:
     """Import the code of a role, and return what runs it.
 
     :param call: ``role``, ``kind`` (plan or verify), and ``request``: options of the role, their secrets among them, what else it
@@ -33,7 +34,7 @@ def load(call: t.Mapping[str, t.Any], module: AnsibleModule) -> t.Callable[[], d
     role, request = call["role"], call["request"]
     function = getattr(importlib.import_module(f"{ROLES}.{role}"), call["kind"])
 
-    def run() -> dict[str, t.Any]:
+    def run() -> JsonObject:
         host, before = Host(module), get_warning_messages()
         planned = request.get("planned") or {} if host.check_mode else {}
         try:

@@ -28,9 +28,12 @@ def unanswered(paths: t.Collection[str], mounts: t.Iterable[Mount], wait_s: floa
 
 
 def _silent(places: t.Sequence[str], wait_s: float) -> list[str]:
-    quiet: dict[str, t.Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    null = subprocess.DEVNULL
     # Of a file system, unlike of a file, the kernel keeps no answer of before.
-    children = [(place, programs.start(["stat", "--file-system", "--", place], **quiet)) for place in places]
+    children = [
+        (place, programs.start(["stat", "--file-system", "--", place], stdin=null, stdout=null, stderr=null))
+        for place in places
+    ]
     end, silent = time.monotonic() + wait_s, []
     for place, child in children:
         try:

@@ -16,6 +16,7 @@ import time
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import UnitRow
 
 # What ``Status.of`` reads, and ``parse_show`` to know a unit by each of its names.
 PROPERTIES = (
@@ -51,7 +52,7 @@ ENABLED = ("enabled", "static", "alias", "indirect", "generated")
 Properties = dict[str, list[str]]
 
 
-def refuse_repeated(units: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+def refuse_repeated(units: t.Sequence[UnitRow]) -> None:
     """Refuse a unit that is listed twice: one state and one list of paths would be lost.
 
     :raises Refused: it names the units.
@@ -247,9 +248,7 @@ def stale(
     ]
 
 
-def plan(
-    unit: t.Mapping[str, t.Any], status: Status, restart_for: t.Sequence[str], reload_for: t.Sequence[str]
-) -> list[str]:
+def plan(unit: UnitRow, status: Status, restart_for: t.Sequence[str], reload_for: t.Sequence[str]) -> list[str]:
     """Return the ``systemctl`` verbs that bring one unit to the wanted state, in order; none if it is in this state."""
     verbs = []
     if unit["enabled"] is True and status.enabled not in ENABLED:

@@ -20,6 +20,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.atomic
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.lock import module_lock
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.redact import without_secrets
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Diff, UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import configured
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.systemd import (
     PROPERTIES,
@@ -47,6 +48,18 @@ class UnitFailed(Exception):
     """A unit cannot be brought to its state."""
 
 
+class UnitsResult(t.TypedDict):
+    """What the units of one run became."""
+
+    changed: bool
+    actions: dict[str, list[str]]
+    pending: list[str]
+    diff: Diff
+
+
+UNTOUCHED: UnitsResult = {"changed": False, "actions": {}, "pending": [], "diff": {"before": "", "after": ""}}
+
+
 class Units:
     """The units of one run.
 
@@ -56,7 +69,7 @@ class Units:
     def __init__(
         self,
         module: AnsibleModule,
-        units: list[dict[str, t.Any]],
+        units: list[UnitRow],
         settle: float = 1.0,
         secrets: t.Sequence[str] = (),
         coming: t.Sequence[str] = (),
@@ -79,13 +92,13 @@ class Units:
         # Whether systemd may have unit files of an interrupted run, which NeedDaemonReload does not say (see `restore`).
         self.must_reload = False
 
-    def run(self) -> dict[str, t.Any]:
+    def run(self) -> UnitsResult:
         """Bring the units to their state.
 
         :raises UnitFailed: a unit cannot be brought to it; call ``restore`` once the files are as before.
         """
         if not self.units:
-            return {"changed": False, "actions": {}, "pending": [], "diff": {"before": "", "after": ""}}
+            return UNTOUCHED
         status = self.before = self._reloaded_status()
         watched = _read_all(self.units)
         self.watched = {path: found for paths in watched.values() for path, found in paths.items()}
@@ -143,7 +156,7 @@ class Units:
             status = self._status()
         return status
 
-    def _plan(self, unit: dict[str, t.Any], status: Status, watched: dict[str, Watched]) -> list[str]:
+    def _plan(self, unit: UnitRow, status: Status, watched: dict[str, Watched]) -> list[str]:
         name = unit["name"]
         if unit["state"] == "started" and status.load == "masked":
             raise UnitFailed(f"{name} is masked: run `systemctl unmask {name}` if it should run here")
@@ -166,7 +179,7 @@ class Units:
         shown = show(self.module.run_command, self.names, PROPERTIES)
         return {name: Status.of(properties) for name, properties in shown.items()}
 
-    def _validate(self, unit: dict[str, t.Any]) -> None:
+    def _validate(self, unit: UnitRow) -> None:
         if not unit["validate"] or self.coming:
             return
         code, out, err = self.module.run_command(shlex.split(unit["validate"]))
@@ -263,10 +276,10 @@ class Units:
         return outcome
 
 
-def _read_all(units: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, Watched]]:
+def _read_all(units: t.Sequence[UnitRow]) -> dict[str, dict[str, Watched]]:
     """Read the paths that each unit loads."""
     return {
-        unit["name"]: {path: read_watched(path) for path in unit["restart_on"] + unit["reload_on"]} for unit in units
+        unit["name"]: {path: read_watched(path) for path in [*unit["restart_on"], *unit["reload_on"]]} for unit in units
     }
 
 
@@ -280,7 +293,7 @@ def _salted_all(salt: str, digests: t.Mapping[str, str]) -> dict[str, str]:
     return {path: hashlib.sha256(f"{salt} {digest}".encode()).hexdigest() for path, digest in digests.items()}
 
 
-def _diff(units: list[dict[str, t.Any]], status: dict[str, Status], actions: dict[str, list[str]]) -> dict[str, str]:
+def _diff(units: list[UnitRow], status: dict[str, Status], actions: dict[str, list[str]]) -> Diff:
     before, after = [], []
     for unit in units:
         name = unit["name"]

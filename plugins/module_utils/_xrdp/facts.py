@@ -28,6 +28,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import grdctl as xrdp_grdctl
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.sessions import (
     MANAGER,
     Login,
@@ -122,20 +123,20 @@ def password_kinds(shadow: str) -> dict[str, str]:
     return kinds
 
 
-def read_record(tree: Tree) -> dict[str, t.Any]:
-    """Return what `absent` has to undo in addition to files; nothing before the first run.
+def read_record(tree: Tree) -> plan.Record | None:
+    """Return what `absent` has to undo in addition to files; None before the first run.
 
     :raises Damaged: the record is damaged.
     """
     remedy = "restore it, or remove it, and the group and its members stay as they are when the role is removed"
     shape = {"group": str, "made": bool, "added": [str]}
-    return t.cast("dict[str, t.Any]", record.read(tree.at(plan.RECORD), remedy, shape) or {})
+    return t.cast("plan.Record | None", record.read(tree.at(plan.RECORD), remedy, shape))
 
 
 class HostReader:
     """The host, read with files and programs."""
 
-    def __init__(self, module: Runner, params: dict[str, t.Any]) -> None:
+    def __init__(self, module: Runner, params: Params) -> None:
         self.module = module
         self.params = params
         self.tree = Tree(ROOT)

@@ -20,8 +20,10 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.proble
     finding,
     problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import probe
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
 
 UNIT = "gnome-remote-desktop.service"
 DISPLAY_MANAGER = "gdm.service"
@@ -34,9 +36,6 @@ STATE = "/var/lib/gnome-remote-desktop/.local/share/gnome-remote-desktop"
 DAEMON = "/usr/libexec/gnome-remote-desktop-daemon"
 
 MINIMUM_PASSWORD_LENGTH = 12
-
-Params = t.Mapping[str, t.Any]
-Table = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +79,7 @@ def configured(params: Params, facts: Facts) -> bool:
     return facts.settings is not None and not remote.differences(facts.settings, wanted(params))
 
 
-def units(params: Params, facts: Facts) -> list[Table]:
+def units(params: Params, facts: Facts) -> list[UnitRow]:
     """Return the daemon and GDM as systemd_units takes them. A restart of either ends every desktop."""
     return [
         # It starts as display-manager.service and is not enabled by its own name.

@@ -9,13 +9,24 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Diff, JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome_remote_desktop as remote
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.grdctl import Grdctl, GrdctlError
+
+
+class Result(t.TypedDict):
+    """The result of the module. ``settings`` are those after it, without the password."""
+
+    changed: bool
+    changes: list[str]
+    settings: JsonObject
+    diff: Diff
+
 
 NONE = remote.Settings(enabled=False)
 
 
-def result(changes: list[str], before: remote.Settings, after: remote.Settings) -> dict[str, t.Any]:
+def result(changes: list[str], before: remote.Settings, after: remote.Settings) -> Result:
     settings = dataclasses.asdict(after)
     del settings["password"]
     return {
@@ -26,7 +37,7 @@ def result(changes: list[str], before: remote.Settings, after: remote.Settings) 
     }
 
 
-def configure(grdctl: Grdctl, wanted: remote.Settings, check_mode: bool) -> dict[str, t.Any]:
+def configure(grdctl: Grdctl, wanted: remote.Settings, check_mode: bool) -> Result:
     """Apply the wanted settings and read them back.
 
     :raises GrdctlError: grdctl failed, or did not keep a setting.
@@ -51,7 +62,7 @@ def configure(grdctl: Grdctl, wanted: remote.Settings, check_mode: bool) -> dict
     return result([command.change for command in commands], found, after)
 
 
-def remove(grdctl: Grdctl, check_mode: bool) -> dict[str, t.Any]:
+def remove(grdctl: Grdctl, check_mode: bool) -> Result:
     """Disable RDP, clear the credential and remove all settings.
 
     :raises GrdctlError: grdctl failed, or kept a setting.

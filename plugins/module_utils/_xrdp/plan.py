@@ -10,6 +10,8 @@ import dataclasses
 import json
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, UnitRow
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import GroupRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import ini
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params
 
@@ -56,6 +58,14 @@ class Session:
     lost: bool = False
 
 
+class Record(t.TypedDict):
+    """What `absent` has to undo in addition to files: the group of the users, whether the role made it, and whom it added."""
+
+    group: str
+    made: bool  # kept: a key of the file on hosts
+    added: list[str]
+
+
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """Facts of the host.
@@ -83,7 +93,7 @@ class Facts:
     running: bool = False
     console: t.Collection[str] = ()
     certificate: Certificate | None = None
-    record: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    record: Record | None = None
     managed: bool = False
     auth_log: bool = True
     check_mode: bool = False
@@ -136,20 +146,22 @@ def has_x11_desktop(facts: Facts) -> bool:
 
 def gnome_has_x11(params: Params, facts: Facts) -> bool:
     """Return whether GNOME has an X11 session: the installed one, or else the one of the release."""
-    return bool(_gnome_x11_files(facts)) if _has_gnome(facts) else t.cast(bool, params["gnome_x11"])
+    return bool(_gnome_x11_files(facts)) if _has_gnome(facts) else params["gnome_x11"]
 
 
 def command(params: Params, decision: Decision) -> str:
     """Return the command that starts the desktop, empty for the host's own: also the one that the role installs on a bare host."""
     if params["desktop"] == "auto":
         return ""
-    return t.cast(str, params["desktops"].get(decision.desktop, {}).get("command", ""))
+    desktop = params["desktops"].get(decision.desktop)
+    return desktop["command"] if desktop else ""
 
 
 def missing_packages(params: Params, facts: Facts, decision: Decision) -> list[str]:
     if decision.backend != "xrdp":
         return []
-    wanted = [*params["packages"], *params["desktops"].get(decision.desktop, {}).get("packages", [])]
+    desktop = params["desktops"].get(decision.desktop)
+    wanted = [*params["packages"], *(desktop["packages"] if desktop else [])]
     return [package for package in dict.fromkeys(wanted) if package not in facts.packages]
 
 
@@ -268,7 +280,7 @@ def listener(text: str) -> list[str]:
 # --- Files, group and units ---
 
 
-def files(params: Params, facts: Facts, decision: Decision) -> list[dict[str, t.Any]]:
+def files(params: Params, facts: Facts, decision: Decision) -> list[FileRow]:
     """Return the files without a template, except for the key, which the plan never returns."""
     if decision.backend != "xrdp":
         return []
@@ -279,26 +291,27 @@ def files(params: Params, facts: Facts, decision: Decision) -> list[dict[str, t.
     ]
 
 
-def record(params: Params, facts: Facts) -> dict[str, t.Any]:
+def record(params: Params, facts: Facts) -> Record:
     """Return what `absent` has to undo in addition to files. It is on disk before the group is changed."""
-    earlier = facts.record if facts.record.get("group") == params["allowed_group"] else {}
-    before = [name for name in facts.members or () if name not in earlier.get("added", ())]
+    earlier = facts.record if facts.record and facts.record["group"] == params["allowed_group"] else None
+    before = [name for name in facts.members or () if not earlier or name not in earlier["added"]]
     return {
         "group": params["allowed_group"],
-        "made": bool(earlier.get("made")) or facts.members is None,
+        "made": (earlier is not None and earlier["made"]) or facts.members is None,
         "added": sorted(name for name in params["users"] if name not in before),
     }
 
 
-def groups(params: Params, facts: Facts) -> list[dict[str, t.Any]]:
+def groups(params: Params, facts: Facts) -> list[GroupRow]:
     """Return what group_members has to do; empty when the group is right."""
-    found = []
-    former = facts.record.get("group")
-    if former and (params["state"] == "absent" or former != params["allowed_group"]):
-        found += _former_group(facts)
+    found: list[GroupRow] = []
+    earlier = facts.record
+    stays = earlier is not None and earlier["group"] == params["allowed_group"]
+    if earlier and (params["state"] == "absent" or not stays):
+        found += _former_group(earlier, facts)
     if params["state"] == "absent":
         return found
-    added = facts.record.get("added", ()) if former == params["allowed_group"] else ()
+    added = earlier["added"] if earlier and stays else []
     kept = [name for name in facts.members or () if name not in added or name in params["users"]]
     wanted = sorted({*kept, *params["users"]})
     if facts.members is None or wanted != sorted(facts.members):
@@ -306,13 +319,13 @@ def groups(params: Params, facts: Facts) -> list[dict[str, t.Any]]:
     return found
 
 
-def _former_group(facts: Facts) -> list[dict[str, t.Any]]:
+def _former_group(earlier: Record, facts: Facts) -> list[GroupRow]:
     """Return how to restore a group that is no longer the one of the users who log in."""
     if facts.former_members is None:
         return []
-    name, added = facts.record["group"], facts.record["added"]
+    name, added = earlier["group"], earlier["added"]
     others = sorted(member for member in facts.former_members if member not in added)
-    if facts.record["made"] and not others:
+    if earlier["made"] and not others:
         return [{"name": name, "state": "absent"}]
     if others != sorted(facts.former_members):
         return [{"name": name, "members": others, "append": False}]
@@ -323,7 +336,7 @@ def open_sessions(facts: Facts) -> list[str]:
     return sorted({session.user for session in facts.sessions if not session.lost})
 
 
-def units(params: Params, facts: Facts, decision: Decision) -> list[dict[str, t.Any]]:
+def units(params: Params, facts: Facts, decision: Decision) -> list[UnitRow]:
     """Return xrdp's units as systemd_units takes them. They are bound to each other: a restart of xrdp ends the sessions of sesman."""
     if params["state"] == "absent" or decision.backend != "xrdp":
         # The role does not stop an xrdp that it never managed.
@@ -332,8 +345,8 @@ def units(params: Params, facts: Facts, decision: Decision) -> list[dict[str, t.
         return [
             {"name": name, "state": "stopped", "enabled": False} for name in ("xrdp.service", "xrdp-sesman.service")
         ]
-    sesman = {"name": "xrdp-sesman.service", "enabled": True, "reload_on": [SESMAN_INI]}
-    xrdp = {
+    sesman: UnitRow = {"name": "xrdp-sesman.service", "enabled": True, "reload_on": [SESMAN_INI]}
+    xrdp: UnitRow = {
         "name": "xrdp.service",
         "enabled": True,
         "restart_on": [DROP_IN, "/usr/sbin/xrdp", "/usr/sbin/xrdp-sesman"],

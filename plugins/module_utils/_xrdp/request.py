@@ -15,11 +15,31 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.certif
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.names import is_group_name
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject, Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import parse_network
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import ini
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.xrdp_options import XrdpOptions
 
-Params = t.Mapping[str, t.Any]
+
+class Desktop(t.TypedDict):
+    """A desktop of the platform: its packages, and the command that starts it."""
+
+    packages: list[str]
+    command: str
+
+
+class Params(XrdpOptions):
+    """A request: the options, and what ``__xrdp_context`` adds."""
+
+    packages: list[str]
+    desktops: dict[str, Desktop]
+    gnome_x11: bool
+    gnome_environment: JsonObject
+    gnome_packages: list[str]
+    gnome_login: bool
+    listeners: list[Listener]
+
 
 # The same as in tls_certificate.
 RENEW_DAYS = 30
@@ -80,7 +100,8 @@ def problems(params: Params) -> list[Problem]:
         *_certificate_problems(params),
         *_environment_problems(params),
         *fail2ban.problems("xrdp", params),
-        *(entry for name in OWN for entry in _override_problems(name, params[name.replace("xrdp_", "", 1)])),
+        *_override_problems("xrdp_ini_overrides", params["ini_overrides"]),
+        *_override_problems("xrdp_sesman_overrides", params["sesman_overrides"]),
     ]
 
 
@@ -114,14 +135,14 @@ def _name_problems(params: Params) -> t.Iterator[Problem]:
 
 
 def _number_problems(params: Params) -> t.Iterator[Problem]:
-    for name, minimum in (
-        ("max_sessions", 1),
-        ("max_login_retry", 1),
-        ("disconnected_timeout", 0),
-        ("idle_timeout", 0),
+    for name, value, minimum in (
+        ("max_sessions", params["max_sessions"], 1),
+        ("max_login_retry", params["max_login_retry"], 1),
+        ("disconnected_timeout", params["disconnected_timeout"], 0),
+        ("idle_timeout", params["idle_timeout"], 0),
     ):
-        if params[name] < minimum:
-            yield problem(f"xrdp_{name}", f"is {params[name]}", f"set it to {minimum} or more")
+        if value < minimum:
+            yield problem(f"xrdp_{name}", f"is {value}", f"set it to {minimum} or more")
     if params["kill_disconnected"] and not params["disconnected_timeout"]:
         yield problem(
             "xrdp_kill_disconnected",
@@ -131,16 +152,20 @@ def _number_problems(params: Params) -> t.Iterator[Problem]:
 
 
 def _certificate_problems(params: Params) -> t.Iterator[Problem]:
-    for cert, key in (("tls_cert", "tls_key"), ("tls_cert_content", "tls_key_content")):
-        if bool(params[cert]) != bool(params[key]):
-            missing = key if params[cert] else cert
+    for end, certificate, key in (
+        ("", params["tls_cert"], params["tls_key"]),
+        ("_content", params["tls_cert_content"], params["tls_key_content"]),
+    ):
+        if bool(certificate) != bool(key):
             yield problem(
-                f"xrdp_{missing}", "is missing: a certificate and its key belong together", "set both, or neither"
+                f"xrdp_tls_{'key' if certificate else 'cert'}{end}",
+                "is missing: a certificate and its key belong together",
+                "set both, or neither",
             )
     if params["tls_cert"] and params["tls_cert_content"]:
         yield problem("xrdp_tls_cert", "is set together with xrdp_tls_cert_content", "set one of them")
-    for name in ("tls_cert", "tls_key"):
-        if params[name] and (not params[name].startswith("/") or ini.problem("Globals", name, params[name])):
+    for name, path in (("tls_cert", params["tls_cert"]), ("tls_key", params["tls_key"])):
+        if path and (not path.startswith("/") or ini.problem("Globals", name, path)):
             yield problem(
                 f"xrdp_{name}",
                 "is not a path that xrdp can read",
@@ -168,7 +193,7 @@ def _environment_problems(params: Params) -> t.Iterator[Problem]:
             )
 
 
-def _override_problems(variable: str, overrides: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+def _override_problems(variable: str, overrides: JsonObject) -> t.Iterator[Problem]:
     for section, options in overrides.items():
         if not isinstance(options, dict):
             yield problem(variable, f"has no options in {section}", "write {section: {option: value}}")
@@ -186,7 +211,7 @@ def _override_problems(variable: str, overrides: t.Mapping[str, t.Any]) -> t.Ite
                 )
 
 
-def texts(overrides: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def texts(overrides: JsonObject) -> JsonObject:
     """Return options as xrdp writes them: `true` for a boolean, digits for a number."""
 
     def text(value: t.Any) -> t.Any:

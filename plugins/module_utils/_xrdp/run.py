@@ -11,7 +11,9 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import fail2ban, ports, sandboxing
+from ansible_collections.rigwright.workstation.plugins.module_utils._system.groups import GroupRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import (
     checks,
     findings,
@@ -21,7 +23,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import
 )
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome as xrdp_gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.facts import HostReader, read
-from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import texts
+from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.request import Params, texts
 
 if t.TYPE_CHECKING:
     from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
@@ -29,19 +31,44 @@ if t.TYPE_CHECKING:
 SESMAN_UNIT = "/usr/lib/systemd/system/xrdp-sesman.service"
 
 
+class XrdpPlan(t.TypedDict):
+    """The plan, as the tasks of the role take it."""
+
+    managed: bool
+    backend: str
+    desktop: str
+    command: str
+    missing: list[str]
+    files: list[FileRow]
+    listener: list[str]
+    certificate: list[str]
+    certificate_due: bool
+    groups: list[GroupRow]
+    units: list[UnitRow]
+    sessions: list[str]
+    gnome_configured: bool
+    gnome_managed: bool
+    shared_directory: bool
+    auth_log: bool
+    fail2ban_due: bool
+    requirements: list[Problem]
+    findings: list[Finding]
+
+
 # The unit of each backend.
 UNITS = {"xrdp": "xrdp.service", "gnome": xrdp_gnome.UNIT}
 
 
-def run(module: Runner, params: dict[str, t.Any], probe: bool = False) -> dict[str, t.Any]:
+def run(module: Runner, params: Params, probe: bool = False) -> XrdpPlan:
     """Return the plan.
 
     :param probe: whether to probe the server, as a client before the login.
     """
-    for name in ("ini_overrides", "sesman_overrides"):
-        params[name] = texts(params[name])
-    for name in ("session_env", "gnome_environment"):
-        params[name] = texts({"": params[name]})[""]
+    params["ini_overrides"], params["sesman_overrides"] = map(
+        texts, (params["ini_overrides"], params["sesman_overrides"])
+    )
+    environments = texts({"session": params["session_env"], "gnome": params["gnome_environment"]})
+    params["session_env"], params["gnome_environment"] = environments["session"], environments["gnome"]
     host = HostReader(module, params)
     facts = host.read()
     decision = plan.decide(params, facts)
@@ -92,18 +119,18 @@ def run(module: Runner, params: dict[str, t.Any], probe: bool = False) -> dict[s
 
 
 def plan_gnome(
-    params: t.Mapping[str, t.Any],
+    params: Params,
     host: HostReader,
     facts: plan.Facts,
     gnome: xrdp_gnome.Facts,
     decision: plan.Decision,
     probe: bool,
-) -> dict[str, t.Any]:
+) -> XrdpPlan:
     """Return the plan where GNOME serves its own desktop. Changes of an earlier run for xrdp are undone."""
-    absent = {**params, "state": "absent"}
+    absent: Params = {**params, "state": "absent"}
     certificate, key = xrdp_gnome.certificate_paths(params)
     requirements = xrdp_gnome.absence_problems(params, gnome) if params["state"] == "absent" else []
-    units: list[dict[str, t.Any]] = []
+    units: list[UnitRow] = []
     if facts.record:
         requirements = requirements + checks.requirements(absent, facts, decision)
         units += plan.units(absent, facts, decision)
@@ -137,7 +164,7 @@ def plan_gnome(
     }
 
 
-def port_problems(params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> list[Problem]:
+def port_problems(params: Params, facts: plan.Facts, backend: str) -> list[Problem]:
     """Return the problems of the port. The other backend releases it where an earlier run has configured it."""
     if params["state"] == "absent":
         return []
@@ -146,7 +173,7 @@ def port_problems(params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str
     return ports.port_problems({"xrdp_port": params["port"]}, listeners, UNITS[backend])
 
 
-def is_certificate_due(module: Runner, params: t.Mapping[str, t.Any], facts: plan.Facts, backend: str) -> bool:
+def is_certificate_due(module: Runner, params: Params, facts: plan.Facts, backend: str) -> bool:
     """Return whether the certificate of the role has to be made, renewed or, for xrdp alone, removed."""
     if params["state"] == "absent":
         return facts.managed and certificate_run.is_due(module, state="absent", directory=plan.TLS)
@@ -160,7 +187,7 @@ def is_certificate_due(module: Runner, params: t.Mapping[str, t.Any], facts: pla
     return certificate_run.is_due(module, names=params["tls_names"], **place)
 
 
-def verified(run_client: t.Callable[..., tuple[int, str, str]], planned: t.Mapping[str, t.Any]) -> list[Finding]:
+def verified(run_client: t.Callable[..., tuple[int, str, str]], planned: XrdpPlan) -> list[Finding]:
     """Return the findings of a plan that has probed the server, with that on the sandboxing of xrdp."""
     confined = [sandboxing.check(run_client, "xrdp", [UNITS["xrdp"]])] if planned["backend"] == "xrdp" else []
     return [*planned["findings"], *confined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-PARAMS: dict[str, Any] = {
+PARAMS: Any = {
     "state": "present",
     "edition": "auto",
     "version": "",

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.plan import Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import Request, text
 
@@ -21,6 +20,6 @@ def listener(
     address: str = "::",
     process: str | None = "python3",
     unit: str = "x.service",
-) -> dict[str, Any]:
+) -> Listener:
     """Return a listener as host_facts has it."""
     return {"protocol": protocol, "address": address, "port": port, "process": process, "pid": 1, "unit": unit}

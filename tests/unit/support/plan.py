@@ -13,19 +13,19 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
 
 from harness.sandbox.lab import ROOT
 
-RunModule = Callable[..., dict[str, Any]]
+RunModule = Callable[..., Any]
 
 
 def run_role(
     run_module: RunModule, role: ModuleType, request: Mapping[str, Any], check: bool = False, kind: str = "plan"
-) -> dict[str, Any]:
+) -> Any:
     """Return the result for a request, with what is no option."""
     started = ModuleType("role")
 
     def main() -> None:
         module = HostModule(argument_spec={}, supports_check_mode=True)
         name = role.__name__.rpartition(".")[2]
-        module.exit_json(**role_run.load({"role": name, "kind": kind, "request": request}, module)())
+        module.exit_json(**role_run.load({"role": name, "kind": kind, "request": dict(request)}, module)())
 
     vars(started)["main"] = main
     return run_module(started, check=check)
@@ -39,7 +39,7 @@ def run_plan(
     prefix: str = "",
     kind: str = "plan",
     **options: Any,
-) -> dict[str, Any]:
+) -> Any:
     """Return the result for these options, which are named without the prefix of the role, and for its defaults."""
     name = role.__name__.rpartition(".")[2]
     values = {f"{prefix or name}_{option}": value for option, value in options.items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
+
 MONDAY, TUESDAY, WEDNESDAY = (f"2026-11-{day}T10:00:00+00:00" for day in (23, 24, 25))
 # What a user of a host may call a process, a file or an account.
 HOSTILE = [
@@ -20,15 +22,15 @@ HOSTILE = [
 ]
 
 
-def finding(id_: str, status: str = "pass", evidence: str = "rc 0", remedy: str = "fix it") -> dict[str, str]:
+def finding(id_: str, status: str = "pass", evidence: str = "rc 0", remedy: str = "fix it") -> Finding:
     return {"id": id_, "status": status, "evidence": evidence, "remedy": remedy}
 
 
-def work(changed: int = 0, seconds: float = 1.5) -> dict[str, Any]:
+def work(changed: int = 0, seconds: float = 1.5) -> Any:
     return {"module_runs": 3, "verify_module_runs": 1, "changed": changed, "seconds": seconds}
 
 
-def host(*findings: dict[str, str], failures: Any = (), failed: Any = False, **roles: Any) -> dict[str, Any]:
+def host(*findings: Finding, failures: Any = (), failed: Any = False, **roles: Any) -> Any:
     """Return what a report says about a host; *failures* are names of tasks of the role ssh, *roles* the work by role."""
     return {
         "findings": list(findings),
@@ -40,7 +42,7 @@ def host(*findings: dict[str, str], failures: Any = (), failed: Any = False, **r
     }
 
 
-def report(started: Any = TUESDAY, check_mode: Any = False, **hosts: Any) -> dict[str, Any]:
+def report(started: Any = TUESDAY, check_mode: Any = False, **hosts: Any) -> Any:
     return {
         "schema": 1,
         "playbook": "site.yml",
@@ -53,7 +55,7 @@ def report(started: Any = TUESDAY, check_mode: Any = False, **hosts: Any) -> dic
     }
 
 
-def hostile(text: str) -> dict[str, Any]:
+def hostile(text: str) -> Any:
     """Return a report in which everything that hosts can choose is *text*."""
     entry = host(
         finding("ssh.login", "fail", text, text),
@@ -67,13 +69,13 @@ def hostile(text: str) -> dict[str, Any]:
     return report(**{text: entry}) | {"playbook": text, "plays": [{"name": text, "seconds": 1.0}]}
 
 
-def large(hosts: int = 50, findings: int = 60) -> dict[str, Any]:
+def large(hosts: int = 50, findings: int = 60) -> Any:
     """Return a report of a fleet: some hosts fail, some warn, evidence is a line as those of roles are."""
     evidence = "42 MB/s on /dev/nvme0n1 as user owner, three services answer: rc 0"
-    entries = {}
+    entries: Any = {}
     for number in range(hosts):
         statuses = ["fail" if number % 10 == 0 else "pass", "warn" if number % 3 == 0 else "pass", "skip"]
-        recorded = [
+        recorded: Any = [
             finding(f"role{i % 20}.check_{i}", statuses[i] if i < len(statuses) else "pass", f"check {i}: {evidence}")
             for i in range(findings)
         ]

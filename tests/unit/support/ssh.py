@@ -6,9 +6,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Facts, Service
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Facts, Peer, Service
 
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "state": "present",
     "proof": "none",
     "ports": [22],
@@ -32,13 +33,13 @@ REQUEST: dict[str, Any] = {
     "fail2ban_ignoreip": [],
 }
 
-SSHD = {"protocol": "tcp", "address": "::", "port": 22, "process": "sshd", "pid": 7, "unit": "ssh.service"}
+SSHD: Listener = {"protocol": "tcp", "address": "::", "port": 22, "process": "sshd", "pid": 7, "unit": "ssh.service"}
 
-PYTHON = {**SSHD, "port": 8022, "process": "python3", "pid": 9, "unit": None}
+PYTHON: Listener = {**SSHD, "port": 8022, "process": "python3", "pid": 9, "unit": None}
 
-BY_SSH = {"user": "owner", "client": "192.0.2.9", "address": "192.0.2.7", "port": 22}
+BY_SSH = Peer("owner", "192.0.2.9", "192.0.2.7", 22)
 
-BY_SSH_6 = {**BY_SSH, "address": "2001:db8::7"}
+BY_SSH_6 = BY_SSH._replace(address="2001:db8::7")
 
 ANSWER = "SSH-2.0-OpenSSH_9.2p1"
 
@@ -62,7 +63,7 @@ FACTS = Facts(
 ON_DEMAND = Service(active=True, pid=7, socket_active=True, socket_ports=(22,))
 
 
-def request(**params: Any) -> dict[str, Any]:
+def request(**params: Any) -> Any:
     """Return the request with changes."""
     return {**REQUEST, **params}
 

@@ -29,7 +29,7 @@ DESKTOPS = {
     "gnome": {"packages": ["gnome-shell"], "command": "gnome-session"},
 }
 
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "state": "present",
     "backend": "auto",
     "desktop": "auto",
@@ -78,6 +78,6 @@ BOTH = Facts(packages={"gnome-shell": "50.1"}, x_sessions=["xfce"], manager="xfc
 OPEN = dataclasses.replace(XFCE, sessions=[Session("alice"), Session("bob", lost=True)], running=True, managed=True)
 
 
-def request(**changes: Any) -> dict[str, Any]:
+def request(**changes: Any) -> Any:
     """Return the request with changes."""
     return {**REQUEST, **changes}

@@ -16,13 +16,13 @@ REFUSALS = (plan.CondaError,)
 FILE = "environment.yml"
 
 
-def environment(text: str) -> dict[str, Any]:
+def environment(text: str) -> Any:
     """Return the request for an environment.yml: its packages, requirements of pip, and channels."""
     result = conda_request([{"name": "x", "file": FILE}], {FILE: text}, channels=["conda-forge"])
-    for row in result["requirements"]:
-        if not row["ok"]:
-            raise plan.CondaError(f"{row['variable']} {row['problem']}")
-    row = {"channels": [], **result["environments"][0]}
+    for requirement in result["requirements"]:
+        if not requirement["ok"]:
+            raise plan.CondaError(f"{requirement['variable']} {requirement['problem']}")
+    row: Any = {"channels": [], **result["environments"][0]}
     params = {"environments": [row], "channels": ["conda-forge"], "channel_alias": "", "exclusive": False, "keep": 1}
     wanted = parse_request(params, list, ("", ""))
     plan.check("", wanted, {"x": plan.Environment("x")})

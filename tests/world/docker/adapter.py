@@ -24,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.plan
 
 from tests.unit.support import docker as support
 
-PARAMS: dict[str, Any] = {
+PARAMS: Any = {
     **support.PARAMS,
     "packages": {"docker.io": ["docker.io", "docker-cli"], "docker-ce": ["docker-ce", "docker-ce-cli"]},
 }
@@ -62,7 +62,7 @@ def refusals(
         networks=facts.parse_routes(routes, daemon.bridges),
         arguments=facts.read_service({"ExecStart": exec_start})[2],
     )
-    return [row["variable"] for row in plan_present(found, {**PARAMS, **(params or {})}).requirements]
+    return [row["variable"] for row in plan_present(found, PARAMS | dict(params or {})).requirements]
 
 
 def conflicts(packages: Sequence[str], others: int = 0) -> list[str]:
@@ -79,16 +79,16 @@ def unreadable(text: str) -> list[str]:
 
 def options(
     version: str, keys: Sequence[str], info: Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+) -> Any:
     """Return some of the options that daemon.json gets."""
-    found = plan_present(host(version, daemon=info_of(info) if info else None), {**PARAMS, **(params or {})}).options
+    found = plan_present(host(version, daemon=info_of(info) if info else None), PARAMS | dict(params or {})).options
     return {key: found.get(key) for key in keys}
 
 
 def disk(kind: str) -> list[str]:
     """Return the variables that are refused for data on a file system."""
-    places = {path: Place(mount="/data", kind=kind) for path in ("/data/docker", "/data/containerd")}
-    found = plan_present(host("5:28.5.2-1", places=places), {**PARAMS, "data_root": "/data/docker"})
+    places: Any = {path: Place(mount="/data", kind=kind) for path in ("/data/docker", "/data/containerd")}
+    found = plan_present(host("5:28.5.2-1", places=places), PARAMS | {"data_root": "/data/docker"})
     return [row["variable"] for row in found.requirements]
 
 
@@ -103,11 +103,11 @@ def swarm(info: Mapping[str, Any]) -> bool:
 
 
 def gpu_containers(inspected: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(facts.describe_containers(inspected)[1])
+    return list(facts.describe_containers(map(dict, inspected))[1])
 
 
 def refused_by_dockerd(message: str, given: Mapping[str, Any]) -> list[str]:
-    return [row["variable"] for row in checks.refusal_problems(message, {**PARAMS, "daemon_options": given})]
+    return [row["variable"] for row in checks.refusal_problems(message, PARAMS | {"daemon_options": given})]
 
 
 def containerd_root(text: str) -> str:
@@ -125,14 +125,14 @@ def sources(files: Mapping[str, str], url: str) -> list[str]:
 
 def ranges_added(subuid: str, user: str, uid: int) -> list[str]:
     """Return the ranges of ids that a user of rootless docker gets."""
-    users = {user: rootless.User(uid, lingers=True, active=True)}
+    users: Any = {user: rootless.User(uid, lingers=True, active=True)}
     found = rootless.plan(users, [user], {}, {"--add-subuids": subuid}, False)
     return [command[2] for command in found.commands if command[0] == "usermod"]
 
 
 def user_names(names: Sequence[str]) -> list[str]:
     """Return the names that docker_users refuses."""
-    return [name for name in names if list(checks.input_problems({**PARAMS, "users": [name]}))]
+    return [name for name in names if list(checks.input_problems(PARAMS | {"users": [name]}))]
 
 
 def storage(info: Mapping[str, Any], disks: Mapping[str, str]) -> list[str]:
@@ -143,7 +143,13 @@ def storage(info: Mapping[str, Any], disks: Mapping[str, str]) -> list[str]:
             return 0, json.dumps(info), ""
         return 0, f"{disks.get(command[-1], '/ ext4 9G')}\n" if command[0] == "findmnt" else "", ""
 
-    request = {"data_root": "", "containerd_root": "", "rootless_users": [], "state": "present", "registry_mirrors": []}
+    request: Any = {
+        "data_root": "",
+        "containerd_root": "",
+        "rootless_users": [],
+        "state": "present",
+        "registry_mirrors": [],
+    }
     row = verify.Clients(run, request, {}).storage()
     return [path for path in disks if path in row["evidence"]]
 

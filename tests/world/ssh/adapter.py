@@ -42,7 +42,7 @@ def _stat(path: str) -> Any:
 HOST = access.HostReader(_stat, lambda path: "", TODAY, lambda gid: set())
 
 
-def _config(settings: Sequence[str]) -> dict[str, Any]:
+def _config(settings: Sequence[str]) -> Any:
     given = {keyword: value for keyword, value in config.parse_config("\n".join(settings)).items() if value}
     return {**config.DEFAULTS, **given}
 
@@ -126,7 +126,7 @@ def overridden(files: Mapping[str, str], drop_in: Sequence[str], packaged: str =
 
 def refused_keys(keys: Sequence[str]) -> list[str]:
     """Return why keys of a user in ssh_authorized_keys are refused."""
-    params = {"authorized_keys": [{"user": "alice", "keys": list(keys)}], "allow_groups": []}
+    params: Any = {"authorized_keys": [{"user": "alice", "keys": list(keys)}], "allow_groups": []}
     host: Any = None
     planner = run.Planner(host, params)
     return run.invalid_keys(planner.keys, config.DEFAULTS, TODAY)
@@ -163,7 +163,7 @@ def locked_out(settings: Sequence[str], user: str, client: str, shadow: str = ""
         config = _config(settings)
         found = dataclasses.replace(
             support.FACTS,
-            connection={"user": user, "client": client, "address": "192.0.2.1", "port": 22},
+            connection=plan.Peer(user, client, "192.0.2.1", 22),
             passwords_accepted="yes" in (config["passwordauthentication"], config["kbdinteractiveauthentication"]),
         )
         _users, found = planner._read_users(found, config, config)

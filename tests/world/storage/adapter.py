@@ -24,15 +24,13 @@ class Refused(Exception):
 REFUSALS = (Refused,)
 
 
-def _device(row: dict[str, Any]) -> dict[str, Any]:
+def _device(row: Any) -> Any:
     filled = {"type": "disk", "size": 500 * GB, "ro": False, "serial": None, "model": None, "mountpoints": [None]}
     filled.update({"uuid": None, "label": None, "name": row["path"].rpartition("/")[2]})
     return {**filled, **row, "children": [_device(child) for child in row.get("children", [])]}
 
 
-def _disks(
-    blockdevices: list[dict[str, Any]], links: dict[str, str], blkid: dict[str, str]
-) -> tuple[of_disks.Disk, ...]:
+def _disks(blockdevices: list[Any], links: dict[str, str], blkid: dict[str, str]) -> tuple[of_disks.Disk, ...]:
     lsblk = json.dumps({"blockdevices": [_device(row) for row in blockdevices]})
     below = {f"/dev/disk/{link}": target for link, target in links.items()}
 
@@ -46,8 +44,8 @@ def _disks(
 
 
 def plan(
-    storage_disks: list[dict[str, Any]],
-    blockdevices: list[dict[str, Any]],
+    storage_disks: list[Any],
+    blockdevices: list[Any],
     links: dict[str, str] | None = None,
     blkid: dict[str, str] | None = None,
     **others: Any,

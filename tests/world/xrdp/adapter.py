@@ -9,11 +9,11 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import
 
 from tests.unit.support.xrdp import REQUEST
 
-PARAMS: dict[str, Any] = {**REQUEST, "networks": ["192.0.2.0/24"], "desktop": "xfce"}
+PARAMS: Any = {**REQUEST, "networks": ["192.0.2.0/24"], "desktop": "xfce"}
 DECISION = plan.Decision("xrdp", "xfce", False, "")
 
 
-def desktops(processes: list[list[Any]]) -> dict[str, Any]:
+def desktops(processes: list[list[Any]]) -> Any:
     """Return who has a desktop, who has one that nobody can reconnect to, and whether xrdp may be restarted."""
     found = sessions.find_sessions([sessions.Process(*process) for process in processes])
     facts = plan.Facts(sessions=found, running=True, managed=True)
@@ -25,7 +25,7 @@ def desktops(processes: list[list[Any]]) -> dict[str, Any]:
     }
 
 
-def xrdp_ini(text: str, option: str) -> dict[str, Any]:
+def xrdp_ini(text: str, option: str) -> Any:
     """Return the sections of the file that the role writes, and the values of one option of [Globals]."""
     read = ini.sections(plan.xrdp_ini(PARAMS, plan.Facts(packaged={plan.XRDP_INI: text})))
     return {"sections": sorted(read), option: read["globals"].get(option, [])}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import (
     DTYPES,
     HALVES,
@@ -15,7 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.req
     TASKS,
 )
 
-JOB: dict[str, dict[str, object]] = {
+JOB: Spec = {
     "model": {"type": "str", "required": True},
     "task": {"type": "str", "choices": list(TASKS), "default": "train"},
     "batch": {"type": "int", "default": 1},

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import typing as t
 
-Options = dict[str, dict[str, t.Any]]
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 
-LAYOUT: Options = {
+LAYOUT: Spec = {
     "profile": {"type": "str", "required": True},
     "count": {"type": "int", "default": 1},
     "start": {"type": "int"},
     "compute_instances": {"type": "list", "elements": "str"},
 }
-MIG_PARTED: Options = {
+MIG_PARTED: Spec = {
     "config": {"type": "dict", "required": True},
     "selected": {"type": "str", "required": True},
 }
-OPTIONS: Options = {
+OPTIONS: Spec = {
     "devices": {"type": "list", "elements": "str"},
     "mode": {"type": "str", "choices": ["enabled", "disabled", "unchanged"], "default": "unchanged"},
     "layout": {"type": "list", "elements": "dict", "options": LAYOUT},
@@ -44,5 +44,5 @@ def with_defaults(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return found
 
 
-def _defaults(options: Options) -> dict[str, t.Any]:
+def _defaults(options: Spec) -> dict[str, t.Any]:
     return {name: option.get("default") for name, option in options.items() if not option.get("required")}

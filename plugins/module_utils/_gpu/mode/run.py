@@ -11,6 +11,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Spec
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import boot
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.files import ByCard, Declared
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.locked_clocks import NAME
@@ -26,7 +27,7 @@ if t.TYPE_CHECKING:
 
 ALL = "all"
 # The options of one card.
-OPTIONS: dict[str, dict[str, object]] = {
+OPTIONS: Spec = {
     "device": {"type": "str", "required": True},
     "persistence": {"type": "bool"},
     "compute_mode": {"type": "str", "choices": [*modes.COMPUTE_MODES]},

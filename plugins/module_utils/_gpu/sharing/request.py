@@ -242,9 +242,9 @@ def _is_limited(daemon: DaemonRequest) -> bool:
     )
 
 
-def findings(gpus: t.Sequence[Gpu], by_card: t.Mapping[str, Entry]) -> list[dict[str, str]]:
+def findings(gpus: t.Sequence[Gpu], by_card: t.Mapping[str, Entry]) -> list[Finding]:
     """Return a finding for each card of the list."""
-    found = []
+    found: list[Finding] = []
     for gpu in gpus:
         entry = by_card.get(gpu.card.uuid)
         if entry is None:

@@ -201,7 +201,7 @@ class Sampler:
         if gpu_snapshot.is_stale(last, now) or last["time"] > now:
             return
         self._earlier = {
-            (gpu["uuid"], row["pid"]): (row["started"], float(row["idle_s"]))
+            (gpu["uuid"] or "", row["pid"] or 0): (row["started"] or 0.0, float(row["idle_s"] or 0))
             for gpu in last["gpus"]
             for row in gpu["processes"]
         }

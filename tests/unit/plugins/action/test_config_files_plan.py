@@ -12,9 +12,10 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.rigwright.workstation.plugins.action import config_files
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Pending, Plan
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 
 SECRET = "nobody-may-see-this"
-FINDING = {"id": "web.open", "status": "pass", "evidence": "all is well", "remedy": ""}
+FINDING: Finding = {"id": "web.open", "status": "pass", "evidence": "all is well", "remedy": ""}
 PLAN = Plan(
     findings=[FINDING],
     directories=[{"path": "/etc/web"}],

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.rigwright.workstation.plugins.filter.firewall_rules import FilterModule, firewall_rules
 
-SMB = [{"port": 445, "protocol": "tcp"}]
+SMB: Any = [{"port": 445, "protocol": "tcp"}]
 
 
 def test_a_port_is_opened_to_networks_of_both_families():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.filter.release import release
 
-PINNED = {
+PINNED: Any = {
     "frp": {
         "version": "2.0",
         "url": "https://example.org/frp",
@@ -18,11 +18,11 @@ PINNED = {
 }
 
 
-def choose(own: dict[str, Any] | None = None, version: str = "", machine: str = "x86_64") -> dict[str, Any]:
+def choose(own: Any | None = None, version: str = "", machine: str = "x86_64") -> Any:
     return release(PINNED, "frp", own or {}, version, machine, "frp_server")
 
 
-def refused(chosen: dict[str, Any]) -> list[str]:
+def refused(chosen: Any) -> list[str]:
     return [
         f"{requirement['variable']} {requirement['problem']}"
         for requirement in chosen["requirements"]
@@ -43,7 +43,7 @@ def test_another_pinned_version():
 
 
 def test_releases_of_ones_own_come_on_top():
-    own = {"frp": {"version": "3.0", "url": "http://mirror", "checksums": {"3.0": {"amd64": "3" * 64}}}}
+    own: Any = {"frp": {"version": "3.0", "url": "http://mirror", "checksums": {"3.0": {"amd64": "3" * 64}}}}
     assert choose(own)["url"] == "http://mirror/v3.0/frp_3.0_linux_amd64.tar.gz"
     assert choose(own, version="2.0")["checksum"] == "sha256:" + "2" * 64
     assert choose({"restic": {"version": "9"}})["version"] == "2.0"
@@ -51,7 +51,7 @@ def test_releases_of_ones_own_come_on_top():
 
 @pytest.mark.parametrize("checksum", [None, "", "2" * 63, "z" * 64])
 def test_a_version_without_a_checksum_is_refused(checksum):
-    own = {"frp": {"checksums": {"9.9": {"amd64": checksum}}}}
+    own: Any = {"frp": {"checksums": {"9.9": {"amd64": checksum}}}}
     chosen = choose(own, version="9.9")
     assert refused(chosen) == ["frp_server_releases has no SHA-256 of frp 9.9 for amd64, and none is pinned"]
     assert (chosen["url"], chosen["checksum"]) == ("", "")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.rigwright.workstation.plugins.plugin_utils._finding import merge, parse
 
-TLS = {"id": "web.tls", "status": "warn", "evidence": "ends in 3 days", "remedy": "renew it"}
+TLS: Any = {"id": "web.tls", "status": "warn", "evidence": "ends in 3 days", "remedy": "renew it"}
 
 
 def test_whole_finding_is_kept():
@@ -37,7 +39,7 @@ def test_bad_finding_is_refused(raw, message):
 
 
 def test_later_finding_takes_the_place_of_the_earlier():
-    other, again = {**TLS, "id": "web.port"}, {**TLS, "status": "pass"}
+    other, again = TLS | {"id": "web.port"}, TLS | {"status": "pass"}
     assert merge([TLS, other], [again]) == [again, other]
 
 

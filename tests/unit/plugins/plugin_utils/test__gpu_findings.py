@@ -16,7 +16,7 @@ from harness.fakes import nvml as fake_nvml
 
 @pytest.fixture
 def tell(tmp_path: Path) -> Any:
-    def findings() -> dict[str, dict[str, str]]:
+    def findings() -> dict[str, Any]:
         rows = _gpu_findings.findings(gpu_inventory.gather(Tree(str(tmp_path))))
         # Every one is a finding as the callback knows it.
         return {row["id"].partition(".")[2]: _finding.parse(row) for row in rows}

@@ -24,8 +24,8 @@ from harness.sandbox.lab import ROOT
 
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
 # A value of no other type: a list of lists fits none of them.
-WRONG: dict[str, Any] = {"bool": "perhaps", "int": "many", "float": "much", "list": {"a": 1}, "dict": 7}
-USERS = {
+WRONG: Any = {"bool": "perhaps", "int": "many", "float": "much", "list": {"a": 1}, "dict": 7}
+USERS: Any = {
     "samba_users": {
         "type": "list",
         "elements": "dict",
@@ -83,25 +83,25 @@ def test_every_wrong_type_is_refused_by_name(role: str) -> None:
 
 
 def test_values_are_converted_and_prefixes_removed() -> None:
-    spec = {"x_port": {"type": "int"}, "x_on": {"type": "bool"}, "other": {"type": "list", "elements": "int"}}
+    spec: Any = {"x_port": {"type": "int"}, "x_on": {"type": "bool"}, "other": {"type": "list", "elements": "int"}}
     request, secrets = request_of("x", spec, {"x_port": "22", "x_on": "yes", "other": ["1"]})
     assert (request, secrets) == ({"port": 22, "on": True, "other": [1]}, {})
 
 
 def test_xrdp_has_a_second_prefix() -> None:
-    spec = {"remote_desktop_users": {"type": "list"}, "xrdp_port": {"type": "int"}}
+    spec: Any = {"remote_desktop_users": {"type": "list"}, "xrdp_port": {"type": "int"}}
     assert request_of("xrdp", spec, {"remote_desktop_users": ["a"], "xrdp_port": 1})[0] == {"users": ["a"], "port": 1}
 
 
 def test_an_option_with_a_secret_in_it_is_one() -> None:
-    users = [{"name": "alice", "password": "correct-horse"}]
+    users: Any = [{"name": "alice", "password": "correct-horse"}]
     request, secrets = request_of("samba", USERS, {"samba_users": users})
     assert (request, secrets) == ({}, {"users": users})
 
 
 def test_all_problems_are_named_and_no_secret() -> None:
     values = {"samba_users": [{"name": "alice", "password": {"correct": "horse"}, "passphrase": "battery-staple"}]}
-    spec: dict[str, Any] = {**USERS, "samba_port": {"type": "int"}}
+    spec: Any = {**USERS, "samba_port": {"type": "int"}}
     with pytest.raises(Invalid) as error:
         request_of("samba", spec, {**values, "samba_port": "many"})
     assert "samba_port" in str(error.value) and "passphrase" in str(error.value)
@@ -116,7 +116,10 @@ def test_secret_without_quotes_is_refused_by_name(password: object) -> None:
 
 
 def test_secrets_of_a_list_are_texts() -> None:
-    spec = {"x_tokens": {"type": "list", "elements": "str", "no_log": True}, "x_token": {"type": "str", "no_log": True}}
+    spec: Any = {
+        "x_tokens": {"type": "list", "elements": "str", "no_log": True},
+        "x_token": {"type": "str", "no_log": True},
+    }
     assert request_of("x", spec, {"x_tokens": ["012"], "x_token": None})[1]["tokens"] == ["012"]
     with pytest.raises(Invalid, match="x_tokens is no text"):
         request_of("x", spec, {"x_tokens": [12]})
@@ -134,8 +137,10 @@ KEY = "-----BEGIN KEY-----\nAAAAB3NzaC1yc2E\n-----END KEY-----\n"
 
 @pytest.mark.parametrize("secret", ["correct-horse", KEY.strip(), "AAAAB3NzaC1yc2E"])
 def test_secret_in_a_finding_is_masked(secret: str) -> None:
-    users = [{"name": "alice", "password": "correct-horse"}, {"name": "bob", "password": KEY}]
-    found = [{"id": "samba.login", "status": "fail", "evidence": f"alice: no {secret}", "remedy": f"set {secret}!"}]
+    users: Any = [{"name": "alice", "password": "correct-horse"}, {"name": "bob", "password": KEY}]
+    found: Any = [
+        {"id": "samba.login", "status": "fail", "evidence": f"alice: no {secret}", "remedy": f"set {secret}!"}
+    ]
     masked = without_secrets(found, USERS, {"samba_users": users})
     assert masked == [
         {"id": "samba.login", "status": "fail", "evidence": "alice: no ********", "remedy": "set ********!"}
@@ -143,8 +148,8 @@ def test_secret_in_a_finding_is_masked(secret: str) -> None:
 
 
 def test_short_values_and_others_stay_in_findings() -> None:
-    found = [{"id": "samba.login", "status": "pass", "evidence": "alice-of-the-lab logs in", "remedy": ""}]
-    users = [{"name": "alice-of-the-lab", "password": "logs in"}, {"name": "bob"}]
+    found: Any = [{"id": "samba.login", "status": "pass", "evidence": "alice-of-the-lab logs in", "remedy": ""}]
+    users: Any = [{"name": "alice-of-the-lab", "password": "logs in"}, {"name": "bob"}]
     assert without_secrets(found, USERS, {"samba_users": users}) == found
 
 
@@ -172,7 +177,7 @@ def test_the_request_is_json(tmp_path: Path) -> None:
         ("backup", {"backup_repositories": [{"name": "x", "url": "rest:https://me:hunter2@host/x"}]}),
     ],
 )
-def test_address_with_a_login_is_refused_without_showing_it(role: str, values: dict[str, Any]) -> None:
+def test_address_with_a_login_is_refused_without_showing_it(role: str, values: Any) -> None:
     with pytest.raises(Invalid, match=f"{next(iter(values))} has a user or a password") as refused:
         request_of(role, options(role), values)
     assert "hunter2" not in str(refused.value)
@@ -186,5 +191,5 @@ def test_address_with_a_login_is_refused_without_showing_it(role: str, values: d
         ("docker", {"docker_daemon_options": {"http-proxy": "http://me:secret@proxy.example:3128"}}),
     ],
 )
-def test_address_without_a_login_is_accepted(role: str, values: dict[str, Any]) -> None:
+def test_address_without_a_login_is_accepted(role: str, values: Any) -> None:
     request_of(role, options(role), values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.plugin_utils import _report_fleet
@@ -38,7 +39,8 @@ def test_what_the_callback_writes_is_read_back():
 
 
 def test_keys_of_a_later_release_are_ignored():
-    data = report(ws=host(finding("ssh.login") | {"since": "yesterday"})) | {"colour": "green"}
+    later: Any = {**finding("ssh.login"), "since": "yesterday"}
+    data = report(ws=host(later)) | {"colour": "green"}
     assert read(data) == read(report(ws=host(finding("ssh.login"))))
 
 
@@ -167,12 +169,12 @@ def test_findings_of_roles_left_out_are_not_gone():
     ],
 )
 def test_state_of_a_host(statuses, failed, state):
-    findings = [finding(f"ssh.check_{number}", status) for number, status in enumerate(statuses)]
+    findings: Any = [finding(f"ssh.check_{number}", status) for number, status in enumerate(statuses)]
     assert _report_fleet.fleet([read(report(ws=host(*findings, failed=failed)))]).hosts[0].state == state
 
 
 def test_failed_hosts_come_first():
-    hosts = {"a": host(), "b": host(finding("ssh.login", "fail")), "c": host(failed=True), "d": host(failed=True)}
+    hosts: Any = {"a": host(), "b": host(finding("ssh.login", "fail")), "c": host(failed=True), "d": host(failed=True)}
     fleet = _report_fleet.fleet([read(report(**hosts))])
     assert [entry.name for entry in fleet.hosts] == ["c", "d", "b", "a"]
     assert fleet.states == {"failed": 2, "fail": 1, "pass": 1}

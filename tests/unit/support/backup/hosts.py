@@ -82,8 +82,8 @@ class Host:
     root: Path
     restic: str
     address: str = ""
-    job: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
+    job: Any = field(default_factory=dict)
+    settings: Any = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.place = configuration.Place(
@@ -157,7 +157,7 @@ class Host:
         assert done.rc == 0, done.err
         return done.out
 
-    def do(self, verb: str, **environment: str) -> dict[str, Any]:
+    def do(self, verb: str, **environment: str) -> Any:
         """Run a unit to its end as systemd does; return the state that it leaves."""
         subject = "disk" if verb in states.OF_REPOSITORIES else "home"
         folder = Path(leaving.folder(self.place, verb, subject))
@@ -175,7 +175,7 @@ class Host:
         folder.mkdir()
         return self.state(verb)
 
-    def state(self, verb: str) -> dict[str, Any]:
+    def state(self, verb: str) -> Any:
         subject = "disk" if verb in states.OF_REPOSITORIES else "home"
         return states.read_state(self.place, verb, subject)
 
@@ -255,7 +255,7 @@ def run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-CONTEXT: dict[str, Any] = {
+CONTEXT: Any = {
     "packages": {"restic": ["restic"], "sftp": ["openssh-client"]},
     "program": "/usr/bin/restic",
     "release": {"version": "", "url": "", "checksum": "", "requirements": []},
@@ -265,7 +265,7 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def options(**changes: Any) -> dict[str, Any]:
+def options(**changes: Any) -> Any:
     """Return the options of the role without its prefix; a repository is given by its differences from a default."""
     disk = {"name": "disk", "url": "/backup/ws", "password": PASSWORD}
     return {
@@ -277,7 +277,7 @@ def options(**changes: Any) -> dict[str, Any]:
     }
 
 
-def whole_request(**changes: Any) -> dict[str, Any]:
+def whole_request(**changes: Any) -> Any:
     """Return what the action plan hands to the plan module, as the plan module has it: secrets, context and all defaults."""
     specs = options_of(str(CHECKOUT / "roles/backup"))
     context = {**CONTEXT, **{name: changes.pop(name) for name in CONTEXT if name in changes}}
@@ -286,6 +286,6 @@ def whole_request(**changes: Any) -> dict[str, Any]:
     return {**request, **secrets, **context}
 
 
-def request(**changes: Any) -> dict[str, Any]:
+def request(**changes: Any) -> Any:
     """Return the request of the role without its secrets."""
     return separate(whole_request(**changes)).request

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia.driver_state import DriverState
 
 OLD, NEW = "580.159.04", "590.48.01"
 
 
-PARAMS = {
+PARAMS: Any = {
     "branch": "auto",
     "upgrade": False,
     "interrupt": False,
@@ -25,11 +26,11 @@ PARAMS = {
 See = Callable[..., DriverState]
 
 
-def statuses(rows: list[dict[str, str]]) -> dict[str, str]:
+def statuses(rows: list[Finding]) -> dict[str, str]:
     return {row["id"].removeprefix("nvidia_driver."): row["status"] for row in rows}
 
 
-def unmet(rows: list[dict[str, Any]]) -> dict[str, str]:
+def unmet(rows: list[Problem]) -> dict[str, str]:
     return {row["variable"]: row["problem"] for row in rows if not row["ok"]}
 
 

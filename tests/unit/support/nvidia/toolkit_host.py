@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 TOOLS = ("g++", "gcc", "libc6-dev", "zlib1g", "libstdc++6", "python3-pip")
 # A file that was not there before the set, as config_files records it.
 RECORD = {"kind": "missing", "mode": None, "uid": None, "gid": None, "mtime_ns": None, "written": "0", "secret": False}
-CUDA: dict[str, Any] = {
+CUDA: Any = {
     "state": "present",
     "source": "cuda_repository",
     "toolkits": ["13.0"],
@@ -22,7 +22,7 @@ CUDA: dict[str, Any] = {
     "repository": None,
     "ask_apt": False,
 }
-CUDNN: dict[str, Any] = {
+CUDNN: Any = {
     "state": "present",
     "source": "wheel",
     "cuda_majors": [13],

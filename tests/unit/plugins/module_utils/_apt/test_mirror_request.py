@@ -22,7 +22,7 @@ PROFILES = {
         "conda": "https://lab.example/cloud",
     },
 }
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "profiles": PROFILES,
     "profile": "none",
     "archive": "debian",
@@ -45,21 +45,21 @@ LAB = Services(
 
 
 def refused(**options: Any) -> dict[str, str]:
-    request = {**REQUEST, **options}
+    request: Any = {**REQUEST, **options}
     return {row["variable"]: row["problem"] for row in problems(request, Services.of(request))}
 
 
 def test_variables_come_before_the_profile() -> None:
     assert Services.of(REQUEST) == NOTHING
-    assert Services.of({**REQUEST, "profile": "lab"}) == LAB
-    own: dict[str, Any] = {"apt_urls": ["https://a.example/debian"], "uv_url": "https://a.example/simple"}
-    assert Services.of({**REQUEST, "profile": "lab", **own}) == LAB._replace(
+    assert Services.of(REQUEST | {"profile": "lab"}) == LAB
+    own: Any = {"apt_urls": ["https://a.example/debian"], "uv_url": "https://a.example/simple"}
+    assert Services.of(REQUEST | {"profile": "lab", **own}) == LAB._replace(
         apt_urls=tuple(own["apt_urls"]), uv_url=own["uv_url"]
     )
 
 
 def test_an_archive_that_a_profile_lacks_has_no_mirror() -> None:
-    assert Services.of({**REQUEST, "profile": "lab", "archive": "ubuntu-ports"}).apt_urls == ()
+    assert Services.of(REQUEST | {"profile": "lab", "archive": "ubuntu-ports"}).apt_urls == ()
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_an_archive_that_a_profile_lacks_has_no_mirror() -> None:
         ({"apt_urls": [""]}, "mirrors_apt_urls", "is not an address such as https://mirror.example/debian"),
     ],
 )
-def test_problems(options: dict[str, Any], variable: str, text: str) -> None:
+def test_problems(options: Any, variable: str, text: str) -> None:
     assert refused(**options) == {variable: text}
 
 
 @pytest.mark.parametrize("options", [{}, {"profile": "lab"}, {"profile": "custom", "uv_url": "http://a.example"}])
-def test_requests_without_problems(options: dict[str, Any]) -> None:
+def test_requests_without_problems(options: Any) -> None:
     assert refused(**options) == {}
 
 

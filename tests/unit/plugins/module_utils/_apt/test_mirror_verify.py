@@ -27,7 +27,7 @@ TWICE = (
     "W: Target Packages (main/binary-amd64/Packages) is configured multiple times in /etc/apt/sources.list:1"
     " and /etc/apt/sources.list.d/debian.sources:1"
 )
-PLAN = {"update": ["apt-get", "update"], "states": [f"{A}: fit"], "fit": True}
+PLAN: Any = {"update": ["apt-get", "update"], "states": [f"{A}: fit"], "fit": True}
 ALL = Services((A,), INDEX, INDEX, "https://a.example/cloud", "https://hf.example")
 PAGES = [f"{INDEX}/pip/", "https://a.example/cloud/conda-forge/noarch/repodata.json", "https://hf.example"]
 
@@ -147,13 +147,13 @@ def test_only_services_with_a_mirror_are_used() -> None:
 
 
 def test_mirrors_are_asked_again_for_their_state_of_now(
-    run_module: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    run_module: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"profile": "none", "apt_urls": [A], "pip_url": "", "uv_url": "", "conda_url": "", "hf_endpoint": ""}
     context = {"profiles": {"none": {}}, "archive": "debian"}
-    params: list[dict[str, Any]] = []
+    params: list[Any] = []
 
-    def plan_for(_module: object, request: dict[str, Any]) -> dict[str, Any]:
+    def plan_for(_module: object, request: Any) -> Any:
         params.append(request)
         return PLAN
 

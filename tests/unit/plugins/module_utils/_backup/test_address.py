@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import address as addresses
 
 PASSWORD = "correct horse battery"
-REST = {
+REST: Any = {
     "name": "nas",
     "url": "rest:https://nas:8000/ws/",
     "user": "ws@1",
@@ -17,7 +18,7 @@ REST = {
 
 
 def problems(**entry: object) -> list[str]:
-    whole = {"name": "disk", "url": "/backup/ws", "password": PASSWORD, **entry}
+    whole: Any = {"name": "disk", "url": "/backup/ws", "password": PASSWORD, **entry}
     return [row["problem"] for row in addresses.requirements([whole]) if not row["ok"]]
 
 
@@ -60,21 +61,21 @@ def test_a_rest_user_is_only_in_the_secret_address() -> None:
 
 
 def test_only_secrets_are_files_of_root() -> None:
-    sftp = {
+    sftp: Any = {
         "name": "far",
         "url": "sftp:a@b:/c",
         "password": PASSWORD,
         "ssh_key": "KEY",
         "known_hosts": "b ssh-ed25519 AAAA",
     }
-    s3 = {
+    s3: Any = {
         "name": "s3",
         "url": "s3:https://h/b",
         "password": PASSWORD,
         "env": {"AWS_SECRET_ACCESS_KEY": "x"},
         "ca_certificate": "CA",
     }
-    rows = {row["path"]: (row["mode"], row.get("secret", False)) for row in addresses.files([sftp, s3], "/e")}
+    rows: Any = {row["path"]: (row["mode"], row.get("secret", False)) for row in addresses.files([sftp, s3], "/e")}
     assert rows == {
         "/e/far.address": ("0600", True),
         "/e/far.password": ("0600", True),
@@ -132,9 +133,9 @@ def test_an_at_sign_elsewhere_is_no_user(url: str) -> None:
 
 def test_all_access_secrets_have_a_fingerprint() -> None:
     found = addresses.public(REST)["access"]
-    assert found == addresses.public({**REST, "password": "another long password"})["access"]
+    assert found == addresses.public(REST | {"password": "another long password"})["access"]
     for change in ({"user_password": "x"}, {"env": {"A": "b"}}, {"ca_certificate": "x"}, {"options": ["x"]}):
-        assert addresses.public({**REST, **change})["access"] != found
+        assert addresses.public(REST | change)["access"] != found
 
 
 def test_two_repositories_of_one_name_are_refused() -> None:

@@ -228,7 +228,7 @@ def test_check_and_forget_go_on_without_their_states(host: Host, monkeypatch: py
     host.do("run")
     read = states.read_state
 
-    def closed_to_units(*arguments: Any) -> dict[str, Any]:
+    def closed_to_units(*arguments: Any) -> Any:
         if sys._getframe(1).f_code.co_filename == program.__file__:
             raise PermissionError(13, "Permission denied")
         return read(*arguments)

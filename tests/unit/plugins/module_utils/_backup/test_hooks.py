@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import hooks
 
-JOB: dict[str, Any] = {
+JOB: Any = {
     "name": "home",
     "paths": ["/home"],
     "pre": [{"command": ["mysql", "-phunter2"], "timeout_s": 5}],
@@ -29,14 +29,14 @@ def test_commands_are_in_the_secret_file_and_nowhere_else() -> None:
 
 
 def test_an_unset_option_of_a_hook_is_left_out() -> None:
-    spec = {"command": ["mysql"], "user": None, "timeout_s": None}
+    spec: Any = {"command": ["mysql"], "user": None, "timeout_s": None}
     assert hooks.public([{"name": "a", "tags": None, "post": [spec]}]) == [
         {"name": "a", "post": [{"programs": ["mysql"]}]}
     ]
 
 
 def test_an_invalid_command_is_refused_without_its_content() -> None:
-    jobs = [{"name": "a", "post": [{"command": ["mysql -phunter2"]}]}]
+    jobs: Any = [{"name": "a", "post": [{"command": ["mysql -phunter2"]}]}]
     found = list(hooks.problems(jobs))
     assert [row["variable"] for row in found] == ["backup_jobs"]
     assert "hunter2" not in json.dumps([found, hooks.public(jobs)])

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli, identity, restore, status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Job, Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.retention import Snapshot
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,7 +75,7 @@ def test_snapshots_under_the_former_name_are_found(host: Host) -> None:
     assert [row.host for row in host.snapshots()] == ["ws"]
 
 
-def of_former_name(host: Host) -> dict[str, str] | None:
+def of_former_name(host: Host) -> Finding | None:
     rows = status.findings(host.config, host.place, lambda *_words: (0, "active loaded"), False)
     return next((row for row in rows if row["id"] == "backup.former.home"), None)
 

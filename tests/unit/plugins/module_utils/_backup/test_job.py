@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._backup impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.job import finish
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.restic import probe
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._manifest import machine as machines
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import servers
 
@@ -89,7 +90,7 @@ def alone(tmp_path: Path) -> Host:
     return prepared
 
 
-def finding(host: Host, verb: str = "run") -> dict[str, str]:
+def finding(host: Host, verb: str = "run") -> Finding:
     rows = states.findings(host.config, states.read_states(host.config, host.place), time.time())
     return next(row for row in rows if row["id"].startswith(f"backup.{verb}."))
 

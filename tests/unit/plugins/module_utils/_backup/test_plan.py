@@ -72,9 +72,10 @@ def test_command_of_the_notifier_is_in_no_diff() -> None:
     ]
 
 
-def opened(user: str = "rigwright-backup", **changes: Any) -> dict[str, Any]:
+def opened(user: str = "rigwright-backup", **changes: Any) -> Any:
     """Return the record of a repository that was opened with the current settings."""
-    row = addresses.public({"name": "disk", "url": "/backup/ws", "password": PASSWORD, **changes})
+    given: Any = {"name": "disk", "url": "/backup/ws", "password": PASSWORD, **changes}
+    row = addresses.public(given)
     return {"disk": RepositoryRecord(RepositorySettings.of(row, user), "1", "k").row()}
 
 
@@ -104,12 +105,12 @@ def test_a_current_repository_is_not_due() -> None:
         {"options": ["s3.storage-class=STANDARD_IA"]},
     ],
 )
-def test_a_repository_that_is_asked_for_in_another_way_is_opened(repository: dict[str, Any]) -> None:
+def test_a_repository_that_is_asked_for_in_another_way_is_opened(repository: Any) -> None:
     assert plan(Host(record=opened()), repositories=[repository]).repositories_due == ["disk"]
 
 
 @pytest.mark.parametrize("record", [{}, {"disk": None}, {"disk": {"asked": {"place": 1, "x": 2}}}, {"disk": "damaged"}])
-def test_a_repository_without_a_valid_record_is_opened(record: dict[str, Any]) -> None:
+def test_a_repository_without_a_valid_record_is_opened(record: Any) -> None:
     assert plan(Host(record=record)).repositories_due == ["disk"]
 
 
@@ -124,8 +125,9 @@ def test_a_changed_user_makes_a_local_repository_due() -> None:
 
 
 def test_a_changed_password_file_makes_a_repository_due() -> None:
-    entry = {"password": "", "password_file": "/root/password"}
-    row = addresses.public({"name": "disk", "url": "/backup/ws", **entry})
+    entry: Any = {"password": "", "password_file": "/root/password"}
+    given: Any = {"name": "disk", "url": "/backup/ws", **entry}
+    row = addresses.public(given)
     record = {"disk": RepositoryRecord(RepositorySettings.of(row, "rigwright-backup", "one"), "1", "k").row()}
     assert plan(Host(record=record, fingerprints={"disk": "one"}), repositories=[entry]).repositories_due == []
     assert plan(Host(record=record, fingerprints={"disk": "two"}), repositories=[entry]).repositories_due == ["disk"]
@@ -226,9 +228,9 @@ def test_a_release_is_installed_or_removed_only_when_due(version: str, due: bool
 
 
 def test_an_unknown_release_is_refused_only_if_it_is_wanted() -> None:
-    row = {"ok": False, "variable": "backup_releases", "problem": "has no SHA-256", "remedy": "take it"}
-    wanted = {**request(), "release": {"requirements": [{**row, "ok": True}, row]}}
-    assert planning.plan_present({**wanted, "version": "9.9"}, Host()).requirements == [row]
+    row: Any = {"ok": False, "variable": "backup_releases", "problem": "has no SHA-256", "remedy": "take it"}
+    wanted: Any = {**request(), "release": {"requirements": [{**row, "ok": True}, row]}}
+    assert planning.plan_present(wanted | {"version": "9.9"}, Host()).requirements == [row]
     assert planning.plan_present(wanted, Host()).requirements == []
 
 
@@ -240,7 +242,7 @@ def test_absent_stops_timers_and_then_running_services() -> None:
     ]
 
 
-def job(**changes: Any) -> dict[str, Any]:
+def job(**changes: Any) -> Any:
     return {"jobs": [{**JOB, **changes}]}
 
 
@@ -291,7 +293,7 @@ def job(**changes: Any) -> dict[str, Any]:
         ({"jobs": [JOB, {**JOB, "name": "again"}]}, "and in"),
     ],
 )
-def test_bad_input_is_refused_with_variable_and_remedy(changes: dict[str, Any], message: str) -> None:
+def test_bad_input_is_refused_with_variable_and_remedy(changes: Any, message: str) -> None:
     found = refused(**changes)
     assert any(message in line for line in found), found
 

@@ -39,8 +39,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     program = request.param()
 
     def opener(password: str = OLD, user: str = "nobody", **changes: Any) -> Opener:
-        entry = {"name": "disk", "url": str(tmp_path / "repository"), "password": password, **changes}
-        places = [str(tmp_path / name) for name in ("secrets", "scratch")]
+        entry: Any = {"name": "disk", "url": str(tmp_path / "repository"), "password": password, **changes}
+        places: Any = [str(tmp_path / name) for name in ("secrets", "scratch")]
         return Opener(entry, program, read_version(program), user, *places)
 
     return opener

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.request import separate
 
-ENTRY = {
+ENTRY: Any = {
     "name": "nas",
     "url": "rest:https://nas/ws/",
     "user": "ws",
@@ -17,7 +18,8 @@ ENTRY = {
 
 
 def test_secrets_are_in_the_files_and_nowhere_else() -> None:
-    found = separate({"repositories": [ENTRY], "jobs": [], "user": "x"})
+    request: Any = {"repositories": [ENTRY], "jobs": [], "user": "x"}
+    found = separate(request)
     assert found.problems == [] and found.request["user"] == "x"
     secret = {row["path"]: row["content"] for row in found.files if row.get("secret")}
     assert secret == {
@@ -30,6 +32,7 @@ def test_secrets_are_in_the_files_and_nowhere_else() -> None:
 
 
 def test_a_repository_without_password_has_no_files() -> None:
-    found = separate({"repositories": [{"name": "disk", "url": "/backup"}], "jobs": []})
+    request: Any = {"repositories": [{"name": "disk", "url": "/backup"}], "jobs": []}
+    found = separate(request)
     assert [row["problem"] for row in found.problems] == ["has no password for disk"]
     assert found.files == [] and [row["name"] for row in found.request["repositories"]] == ["disk"]

@@ -7,11 +7,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import identity, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job, Place, Target
+from ansible_collections.rigwright.workstation.plugins.module_utils._backup.results import State
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 
 from tests.unit.support.damage import DAMAGE
 
@@ -25,7 +28,7 @@ def config(tmp_path: Path) -> Config:
     return Config(textfile_directory=str(tmp_path), repositories={"disk": Target("disk")}, jobs={"home": job})
 
 
-def found(config: Config, state: dict[str, object], verb: str = "run", configured: float = 0) -> dict[str, str]:
+def found(config: Config, state: State, verb: str = "run", configured: float = 0) -> Finding:
     rows = states.findings(config, {(verb, "home"): state}, NOW, configured)
     return rows[0]
 
@@ -55,7 +58,7 @@ def test_a_new_job_is_due_and_other_work_waits(config: Config) -> None:
 
 
 def test_limits_of_age_depend_on_timer_and_job(config: Config) -> None:
-    old = {"kind": "ok", "last_success": NOW - 1000 * HOUR}
+    old: Any = {"kind": "ok", "last_success": NOW - 1000 * HOUR}
     by_hand = replace(config, jobs={"home": replace(config.job("home"), schedule="")})
     assert found(by_hand, old)["status"] == "pass"
     assert (found(by_hand, {})["status"], found(by_hand, {})["evidence"]) == (
@@ -69,7 +72,7 @@ def test_limits_of_age_depend_on_timer_and_job(config: Config) -> None:
 
 
 def test_a_failure_before_a_new_configuration_is_a_warning(config: Config) -> None:
-    failed = {"kind": "uncovered", "words": "in no job: /mnt", "ended": NOW - HOUR}
+    failed: Any = {"kind": "uncovered", "words": "in no job: /mnt", "ended": NOW - HOUR}
     assert found(config, failed, configured=NOW - 2 * HOUR)["status"] == "fail"
     again = found(config, failed, configured=NOW)
     assert (again["status"], again["remedy"]) == ("warn", "run it again: `rigwright-backup run home`")
@@ -112,7 +115,7 @@ def test_metrics_are_not_written_through_a_link(config: Config, tmp_path: Path) 
 
 
 def test_idle_runs_are_counted_from_the_first() -> None:
-    state: dict[str, object] = {}
+    state: Any = {}
     for hour, added in enumerate((5, 0, 0, 7, 0)):
         state = states.merge(state, {"kind": "ok", "bytes_added": added}, NOW + hour)
         assert state["unchanged_since"] == NOW + (0, 0, 0, 3, 3)[hour]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import cli, excludes, status
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import state as states
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 
 from tests.unit.support.backup.hosts import Host, restic
 
@@ -19,7 +20,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path, restic())
 
 
-def found(host: Host, shown: str = "active loaded") -> dict[str, dict[str, str]]:
+def found(host: Host, shown: str = "active loaded") -> dict[str, Finding]:
     rows = status.findings(host.config, host.place, lambda *_words: (0, shown), False)
     return {row["id"]: row for row in rows}
 

@@ -8,26 +8,27 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup import verify
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 
 ROWS = [
     {"id": "backup.run.home", "status": "pass", "evidence": "2 h ago", "remedy": ""},
     {"id": "backup.repository.disk", "status": "fail", "evidence": "disk: no such directory", "remedy": "mount it"},
 ]
-REQUEST = {"jobs": [{"name": "home", "paths": ["/home"]}], "repositories": [{"name": "disk"}, {"name": "nas"}]}
+REQUEST: Any = {"jobs": [{"name": "home", "paths": ["/home"]}], "repositories": [{"name": "disk"}, {"name": "nas"}]}
 RATED = "".join(
     f"→ Overall exposure level for rigwright-backup-{unit}.service: {exposure} OK\n"
     for unit, exposure in (("run-home", 1.7), ("check-disk", 1.4))
 )
 
 
-def found(outcome: tuple[int, str, str]) -> dict[str, dict[str, str]]:
+def found(outcome: tuple[int, str, str]) -> dict[str, Finding]:
     commands = []
 
     def run(command: list[str], **_options: Any) -> tuple[int, str, str]:
         commands.append(command)
         return (0, RATED, "") if command[0] == "systemd-analyze" else outcome
 
-    rows = {row["id"]: row for row in verify.findings(run, REQUEST)}
+    rows: Any = {row["id"]: row for row in verify.findings(run, REQUEST)}
     assert commands[1] == ["/usr/local/sbin/rigwright-backup", "status", "--json", "--probe"]
     return rows
 
@@ -61,6 +62,7 @@ def test_a_program_without_findings_fails(outcome: tuple[int, str, str], evidenc
         ([{"name": "wiki", "paths": [], "dumps": [{"name": "a", "command": ["x"]}]}], ["run-wiki", "check-disk"]),
     ],
 )
-def test_only_existing_units_are_rated(jobs: list[dict[str, Any]], units: list[str]) -> None:
-    rated = verify.rated_units({"jobs": jobs, "repositories": [{"name": "disk"}, {"name": "nas"}]})
+def test_only_existing_units_are_rated(jobs: list[Any], units: list[str]) -> None:
+    request: Any = {"jobs": jobs, "repositories": [{"name": "disk"}, {"name": "nas"}]}
+    rated = verify.rated_units(request)
     assert rated == [f"rigwright-backup-{unit}.service" for unit in units]

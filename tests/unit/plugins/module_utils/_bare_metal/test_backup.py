@@ -34,7 +34,7 @@ def repository(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
 
 
 def reach(repository: dict[str, Any], tmp_path: Path, password: str = PASSWORD) -> Backup:
-    return Backup({**repository["entry"], "password": password}, repository["program"], str(tmp_path / "work"))
+    return Backup(repository["entry"] | {"password": password}, repository["program"], str(tmp_path / "work"))
 
 
 def test_the_manifest_is_found_and_excludes_are_applied(repository: dict[str, Any], tmp_path: Path) -> None:
@@ -120,10 +120,9 @@ def test_a_wrong_password_is_reported(repository: dict[str, Any], tmp_path: Path
 
 
 def test_secrets_are_only_in_files_of_root(repository: dict[str, Any], tmp_path: Path) -> None:
-    entry = {"url": "rest:https://nas:8000/ws1/", "user": "ws1", "user_password": "hunter2", "env": {"KEY": "hunter3"}}
-    backup = Backup(
-        {"name": "nas", "password": "hunter4", **entry}, repository["program"], work := str(tmp_path / "work")
-    )
+    entry: Any = {"name": "nas", "password": "hunter4"}
+    entry |= {"url": "rest:https://nas:8000/ws1/", "user": "ws1", "user_password": "hunter2", "env": {"KEY": "hunter3"}}
+    backup = Backup(entry, repository["program"], work := str(tmp_path / "work"))
     assert "hunter" not in " ".join(backup.restic.command("snapshots"))
     assert backup.restic.environment()["KEY"] == "hunter3"
     assert (tmp_path / "work/secrets").stat().st_mode & 0o777 == 0o700

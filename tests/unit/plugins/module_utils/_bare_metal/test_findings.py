@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._backup.config import Config, Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._bare_metal import findings
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 
 from tests.unit.support.damage import DAMAGE
 from tests.unit.support.manifest.manifests import recorded, simple
@@ -17,7 +18,7 @@ JOBS = {name: Job(name, "disk", "ws", paths) for name, paths in (("dump", []), (
 PLAIN = {**simple(("ext4 /", 4000, 1000), ("swap", 500, 0)), "made": "2026-01-02T03:04:05Z"}
 
 
-def found(path: Path, content: bytes | None) -> dict[str, str]:
+def found(path: Path, content: bytes | None) -> Finding:
     if content is not None:
         path.write_bytes(content)
     (row,) = findings.rebuild(Config(manifest=str(path), jobs=JOBS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import (
@@ -18,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 
-FILE = {"path": "/etc/a.conf", "content": "a\n"}
+FILE: Any = {"path": "/etc/a.conf", "content": "a\n"}
 
 
 @pytest.fixture

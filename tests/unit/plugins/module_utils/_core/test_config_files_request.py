@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_plan import (
@@ -9,14 +10,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.config
     State,
     Wanted,
 )
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_request import (
+    Request,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Refused
 
 DEFAULTS = {"mode": "0644", "owner": "root", "group": "root", "state": "present", "secret": False, "validate": None}
 
 
 def request(*files: dict, check_mode: bool = False, state: str = "present", directories: tuple = ()) -> Request:
-    params = {
+    params: Any = {
         "state": state,
         "files": [{**DEFAULTS, **item} for item in files],
         "directories": [{**DEFAULTS, "mode": "0755", **item} for item in directories],

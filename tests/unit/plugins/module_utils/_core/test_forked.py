@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import forked
 
-Run = Callable[..., dict[str, dict[str, Any]]]
+Run = Callable[..., dict[str, Any]]
 
 PACKAGE = "ansible_collections.rigwright.workstation.plugins.module_utils._made_up"
 # Imports the code of a call, as _system/role_run.py does.
@@ -64,10 +64,10 @@ def run(monkeypatch: pytest.MonkeyPatch, open_path: Path) -> Run:
     """Run the code of made-up roles: `run({"a": source}, a="one")`."""
     monkeypatch.setattr(forked, "COMPILED", str(open_path / "run/compiled"))
 
-    def run(roles: dict[str, str], **requests: str) -> dict[str, dict[str, Any]]:
-        sources = {f"{PACKAGE}.{name}": text for name, text in {**roles, "words": WORDS, "entry": ENTRY}.items()}
+    def run(roles: dict[str, str], **requests: str) -> dict[str, Any]:
+        sources: Any = {f"{PACKAGE}.{name}": text for name, text in {**roles, "words": WORDS, "entry": ENTRY}.items()}
         before = ({*sys.modules}, [*sys.meta_path])
-        calls = {name: {"role": name, "word": requests.get(name, "")} for name in roles}
+        calls: Any = {name: {"role": name, "word": requests.get(name, "")} for name in roles}
         found = forked.run_all(sources, f"{PACKAGE}.entry", calls, SimpleNamespace(check_mode=True), "plan")
         assert ({*sys.modules}, sys.meta_path) == before, "this process goes on as it was"
         return found

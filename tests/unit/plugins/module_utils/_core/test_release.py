@@ -26,7 +26,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.releas
 )
 
 LINKS = {"/usr/local/bin/frps": "/opt/frp/2.0/frps"}
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "name": "frp",
     "user": "frp_server",
     "version": "2.0",
@@ -92,7 +92,7 @@ def test_links_lead_straight_to_the_version() -> None:
 
 def test_a_good_request_is_accepted() -> None:
     check_request(REQUEST)
-    check_request({**REQUEST, "user": None, "version": None, "checksum": None, "programs": None})
+    check_request(REQUEST | {"user": None, "version": None, "checksum": None, "programs": None})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_good_request_is_accepted() -> None:
 )
 def test_a_bad_request_is_refused_by_the_name_of_its_parameter(key: str, value: Any) -> None:
     with pytest.raises(ReleaseError, match=rf"^{key} .*Set (`{key}`|its)"):
-        check_request({**REQUEST, key: value})
+        check_request(REQUEST | {key: value})
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:

@@ -37,7 +37,7 @@ from tests.unit.plugins.module_utils._docker.test_plan import (
         (Daemon(answers=False), {"mtu": 1}, "does not answer"),
     ],
 )
-def test_disruption_of_a_restart(daemon: Daemon | None, change: dict[str, Any], message: str) -> None:
+def test_disruption_of_a_restart(daemon: Daemon | None, change: Any, message: str) -> None:
     reason = disruption(Host(packages=DEBIAN13, daemon=daemon), {}, change)
     assert message in reason
     assert bool(reason) == bool(message)
@@ -124,7 +124,7 @@ def test_mirror_with_a_password_is_refused_without_it() -> None:
         ({"address_pools": [{"base": "10.250.0.0/16", "size": 8}]}, "docker_address_pools"),
     ],
 )
-def test_invalid_option_is_refused_by_its_variable(request_: dict[str, Any], variable: str) -> None:
+def test_invalid_option_is_refused_by_its_variable(request_: Any, variable: str) -> None:
     found = faults(FRESH, **request_)
     assert variable in [name for name, _problem in found]
 
@@ -151,7 +151,7 @@ def test_an_empty_file_has_no_options(text: str | None) -> None:
 @pytest.mark.parametrize(
     ("given", "variable"), [({"bogus": 1}, "docker_daemon_options"), ({}, "/etc/docker/daemon.json")]
 )
-def test_an_unknown_option_is_refused_by_its_name(given: dict[str, Any], variable: str) -> None:
+def test_an_unknown_option_is_refused_by_its_name(given: Any, variable: str) -> None:
     message = (
         "unable to configure the Docker daemon with file /etc/docker/daemon.json:"
         " the following directives don't match any configuration option: bogus"

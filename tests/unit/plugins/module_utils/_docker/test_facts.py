@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -76,7 +77,7 @@ def test_routes_are_read_without_dockers_own() -> None:
 
 
 def test_planned_mount_is_the_disk_of_a_directory() -> None:
-    coming = [{"target": "/data", "source": "/dev/sdb1", "fstype": "xfs", "bytes": 10**12}]
+    coming: Any = [{"target": "/data", "source": "/dev/sdb1", "fstype": "xfs", "bytes": 10**12}]
     place = read_place("/data/docker", [], coming)
     assert (place.mount, place.kind, place.free_bytes) == ("/data", "xfs", 10**12)
     assert read_place("/", [], coming).mount == "/"

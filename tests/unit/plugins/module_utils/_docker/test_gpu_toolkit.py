@@ -27,7 +27,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_
 )
 
 URL = "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)"
-PARAMS: dict[str, Any] = {
+PARAMS: Any = {
     "state": "present",
     "version": "1.20.1",
     "hold": False,
@@ -36,7 +36,7 @@ PARAMS: dict[str, Any] = {
     "allow_disruption": False,
 }
 CDI_PART = json.dumps({"features": {"cdi": True}}, indent=1) + "\n"
-DEBIAN12 = {"docker.io": Package("20.10.24+dfsg1-1")}
+DEBIAN12: Any = {"docker.io": Package("20.10.24+dfsg1-1")}
 DEBIAN13 = {"docker.io": Package("26.1.5+dfsg1-9")}
 FOUR = {name: Package("1.20.1-1") for name in PACKAGES}
 FRESH = Host(packages=DEBIAN13, driver_loaded="580.159.04", driver_library="580.159.04", docker=Docker(("runc",)))
@@ -55,7 +55,7 @@ def host(base: Host = FRESH, **changes: Any) -> Host:
     return dataclasses.replace(base, **changes)
 
 
-def params(**changes: Any) -> dict[str, Any]:
+def params(**changes: Any) -> Any:
     return {**PARAMS, **changes}
 
 
@@ -166,7 +166,7 @@ def test_all_four_are_installed_in_one_version():
 
 
 def test_one_package_of_another_version_takes_all_four_along():
-    mixed = {**DEBIAN13, **FOUR, "libnvidia-container1": Package("1.19.1-1")}
+    mixed: Any = {**DEBIAN13, **FOUR, "libnvidia-container1": Package("1.19.1-1")}
     assert len(plan_present(host(DONE, packages=mixed), PARAMS).install) == 4
 
 
@@ -185,7 +185,7 @@ def test_invalid_version_is_refused(version):
 
 
 def test_hold_of_the_user_is_respected():
-    held = {**DEBIAN13, **{name: Package("1.19.1-1", hold=True) for name in PACKAGES}}
+    held: Any = {**DEBIAN13, **{name: Package("1.19.1-1", hold=True) for name in PACKAGES}}
     (problem,) = problems(plan_present(host(packages=held), PARAMS))
     assert "on hold" in problem
     ours = host(packages=held, record={"packages": [], "settings": True, "held": list(PACKAGES)})
@@ -226,7 +226,7 @@ def test_mixed_source_file_is_refused(path):
 
 
 def test_other_sources_are_left_alone():
-    sources = {
+    sources: Any = {
         "/etc/apt/sources.list": "deb http://archive.example/debian trixie main\n",
         toolkit.SOURCE: "Types: deb\n",
     }
@@ -247,7 +247,7 @@ def test_no_docker_and_no_driver_are_refused():
 
 
 def test_planned_docker_and_driver_count_in_check_mode():
-    fresh: dict[str, Any] = {"packages": {}, "driver_loaded": "", "driver_library": "", "docker": None}
+    fresh: Any = {"packages": {}, "driver_loaded": "", "driver_library": "", "docker": None}
     plan = plan_present(host(**fresh, docker_comes=True, driver_comes=True), PARAMS)
     assert problems(plan) == []
     assert plan.apply is True
@@ -285,7 +285,7 @@ def test_replaced_source_stays_removed():
 
 
 def test_absent_removes_only_packages_installed_by_the_role():
-    record = {"packages": ["nvidia-container-toolkit"], "settings": False, "held": []}
+    record: Any = {"packages": ["nvidia-container-toolkit"], "settings": False, "held": []}
     plan = plan_absent(host(DONE, record=record), PARAMS)
     assert (plan.remove, plan.units, plan.remove_paths) == (["nvidia-container-toolkit"], [], [])
     everything = plan_absent(DONE, PARAMS)

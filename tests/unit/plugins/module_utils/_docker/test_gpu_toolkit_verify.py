@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.gpu_toolkit_verify import findings
 
 FIRST, SECOND = (f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in (41, 42))
@@ -65,7 +66,7 @@ class Host:
         return self.answers[kind]
 
 
-def found(plan: dict[str, Any] | None = None, **answers: tuple[int, str, str]) -> dict[str, dict[str, str]]:
+def found(plan: dict[str, Any] | None = None, **answers: tuple[int, str, str]) -> dict[str, Finding]:
     rows = findings(Host(**answers).run, {**PLAN, **(plan or {})})
     return {row["id"].partition(".")[2]: row for row in rows}
 

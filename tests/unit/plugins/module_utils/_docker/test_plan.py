@@ -36,7 +36,7 @@ DEBIAN12 = {
     "docker-cli": Package("20.10.24"),
     "containerd": Package("1.6.20"),
 }
-DEBIAN13 = {
+DEBIAN13: Any = {
     "docker.io": Package("26.1.5+dfsg1-9"),
     "docker-cli": Package("26.1.5+dfsg1-9"),
     "containerd": Package("1.7"),
@@ -46,12 +46,12 @@ BUSY = Daemon(live_restore=True, running=("web",), stored=2)
 GPU = Daemon(live_restore=True, running=("train", "web"), gpu=("train",), stored=3)
 
 
-def request_of(**request: Any) -> dict[str, Any]:
+def request_of(**request: Any) -> Any:
     return {**PARAMS, **request}
 
 
 def content(plan: Plan, path: str) -> Any:
-    files = [*plan.package_files, *(plan.files_afterwards or plan.files)]
+    files: Any = [*plan.package_files, *(plan.files_afterwards or plan.files)]
     found = next(entry["content"] for entry in files if entry["path"] == path)
     return json.loads(found) if path.endswith(".json") else found
 
@@ -70,7 +70,7 @@ def after(plan: Plan, host: Host, **more: Any) -> Host:
     )
 
 
-def docker_unit(plan: Plan) -> dict[str, Any]:
+def docker_unit(plan: Plan) -> Any:
     return next(unit for unit in plan.units if unit["name"] == "docker.service")
 
 
@@ -118,7 +118,7 @@ def test_merge_order_is_host_defaults_options_parts() -> None:
 def test_manual_options_stay_and_dropped_options_go() -> None:
     host = Host(packages=DEBIAN13, config='{"dns": ["192.0.2.1"]}')
     host = after(plan_present(host, request_of(daemon_options={"debug": True, "mtu": 1400})), host)
-    by_hand = {**json.loads(host.config or ""), "dns-search": ["lab.example"]}
+    by_hand: Any = {**json.loads(host.config or ""), "dns-search": ["lab.example"]}
     host = dataclasses.replace(host, config=json.dumps(by_hand))
 
     for _run in range(3):
@@ -136,7 +136,7 @@ def test_removed_option_is_reset_until_docker_reloads() -> None:
 
     plan = plan_present(host, PARAMS)
 
-    files = {file["path"]: file["content"] for file in plan.files}
+    files: Any = {file["path"]: file["content"] for file in plan.files}
     last = {file["path"]: file["content"] for file in plan.files_afterwards}
     assert json.loads(files[docker.DAEMON_JSON])["debug"] is False
     assert "debug" not in json.loads(last[docker.DAEMON_JSON])
@@ -147,7 +147,7 @@ def test_removed_option_is_reset_until_docker_reloads() -> None:
 
 def test_a_second_plan_is_the_same() -> None:
     first = plan_present(Host(packages=DEBIAN13), request_of(users=["ada"], hold=True))
-    held = {name: package._replace(hold=True) for name, package in DEBIAN13.items()}
+    held: Any = {name: package._replace(hold=True) for name, package in DEBIAN13.items()}
     host = dataclasses.replace(after(first, Host(packages=DEBIAN13)), group=("ada",), packages=held)
 
     second = plan_present(host, request_of(users=["ada"], hold=True))
@@ -174,7 +174,7 @@ def test_a_second_plan_is_the_same() -> None:
         ({"bind_ip": "192.0.2.7"}, True),
     ],
 )
-def test_restart_file_changes_only_with_start_options(change: dict[str, Any], restart: bool) -> None:
+def test_restart_file_changes_only_with_start_options(change: Any, restart: bool) -> None:
     host = Host(packages=DEBIAN13)
     before = plan_present(host, PARAMS)
 
@@ -243,9 +243,9 @@ def test_absent_is_refused_while_containers_outlive_docker() -> None:
         ({"daemon_options": {"proxies": {"https-proxy": "http://alice:s3cret@proxy.example:3128"}}}, 0o644, "0600"),
     ],
 )
-def test_private_daemon_json_stays_private(request_: dict[str, Any], mode: int | None, expected: str | None) -> None:
+def test_private_daemon_json_stays_private(request_: Any, mode: int | None, expected: str | None) -> None:
     plan = plan_present(Host(packages=DEBIAN13, config="{}", config_mode=mode), request_of(**request_))
-    files = {file["path"]: file for file in plan.files}
+    files: Any = {file["path"]: file for file in plan.files}
     assert files[docker.DAEMON_JSON].get("mode") == expected
     assert files[docker.DAEMON_JSON].get("secret", False) is plan.secret is (expected is not None)
     for path in (docker.RESTART, docker.MEMORY):
@@ -313,7 +313,7 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
         "Package: docker-ce docker-ce-cli\nPin: version 5:28.5[!0-9]*[0-9A-Za-z]\nPin-Priority: 1001\n"
     )
 
-    installed = {
+    installed: Any = {
         name: Package(f"5:28.5.{number}-1~debian.13") for number, name in enumerate(["docker-ce", "docker-ce-cli"])
     }
     installed = {**installed, "containerd.io": Package("2.1"), "ca-certificates": Package("2025")}
@@ -323,7 +323,7 @@ def test_a_version_is_pinned_installed_and_left_alone() -> None:
 
 
 def test_holds_of_the_user_are_kept() -> None:
-    held = {**DEBIAN13, "docker.io": DEBIAN13["docker.io"]._replace(hold=True)}
+    held: Any = {**DEBIAN13, "docker.io": DEBIAN13["docker.io"]._replace(hold=True)}
     assert faults(Host(packages=held), version="27")[0][0] == "docker_version"
 
     plan = plan_present(Host(packages=held), request_of(hold=True))
@@ -348,7 +348,7 @@ def test_ports_of_all_networks_are_bound_where_docker_can(packages: dict[str, Pa
     [("26.1.5+dfsg1", False, "warn"), ("26.1.5+dfsg1", True, "pass"), ("28.0.0", False, "pass"), ("", False, None)],
 )
 def test_loopback_ports_are_reachable_before_docker_28(version: str, firewalled: bool, status: str | None) -> None:
-    packages = {"docker.io": Package(version=version)} if version else {}
+    packages: Any = {"docker.io": Package(version=version)} if version else {}
     plan = plan_present(Host(packages=packages, firewalled=firewalled), PARAMS)
     found = {finding["id"]: finding["status"] for finding in plan.findings}
     assert found.get("docker.direct") == status
@@ -405,7 +405,7 @@ def test_absent_stops_own_units_and_restarts_existing_docker() -> None:
 
 
 @pytest.mark.parametrize(("own", "verb"), [({"debug": False}, "reload_on"), ({}, "restart_on")])
-def test_absent_reloads_only_where_no_option_goes(own: dict[str, Any], verb: str) -> None:
+def test_absent_reloads_only_where_no_option_goes(own: Any, verb: str) -> None:
     config = json.dumps({**plan_present(Host(packages=DEBIAN13), PARAMS).options, **own})
     host = Host(packages=DEBIAN13, config=config, daemon=IDLE)
     configured = after(plan_present(host, request_of(daemon_options={"debug": True})), host)
@@ -417,7 +417,7 @@ def test_absent_keeps_containerd_for_a_docker_that_goes_on() -> None:
     configured = dataclasses.replace(
         after(plan_present(host, PARAMS), host), role_units=("containerd.service",), containerd_managed=True
     )
-    units = {unit["name"]: unit.get("state", "started") for unit in plan_absent(configured, PARAMS).units}
+    units: Any = {unit["name"]: unit.get("state", "started") for unit in plan_absent(configured, PARAMS).units}
     assert units == {"containerd.service": "started", "docker.service": "started"}
 
 
@@ -469,7 +469,7 @@ def test_one_directory_by_another_name_moves_nothing(tmp_path: Path, own: str, c
     (tmp_path / "disk/x").mkdir()
     (tmp_path / "big").symlink_to(tmp_path / "disk")
     (tmp_path / "link").symlink_to(tmp_path / "disk/docker")
-    config = {"data-root": f"{tmp_path}/{own}"}
+    config: Any = {"data-root": f"{tmp_path}/{own}"}
     wanted = f"{tmp_path}/disk/docker"
     host = Host(
         packages=DEBIAN13,

@@ -31,16 +31,16 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.ta
 from tests.unit.plugins.module_utils._core.test_openpgp import FINGERPRINT, KEY, SMUGGLED
 from tests.unit.plugins.module_utils._docker.test_plan import PARAMS
 
-Run = Callable[..., dict[str, Any]]
+Run = Callable[..., Any]
 
-PACKAGES = {"docker.io": ["docker.io"], "docker-ce": ["docker-ce"]}
+PACKAGES: Any = {"docker.io": ["docker.io"], "docker-ce": ["docker-ce"]}
 UNKNOWN = "unable to configure the Docker daemon with file {}: the following directives don't match any configuration option: bogus\n"
 
 
 class Api(http.server.BaseHTTPRequestHandler):
     """The part of docker's API that the plan uses."""
 
-    answers: ClassVar[dict[str, Any]] = {}
+    answers: ClassVar[Any] = {}
 
     def do_GET(self) -> None:
         found = self.answers.get(self.path)
@@ -117,9 +117,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 @pytest.fixture
-def api(host: Host) -> Iterator[dict[str, Any]]:
+def api(host: Host) -> Iterator[Any]:
     """Run docker's API and return its answers by their paths."""
-    answers: dict[str, Any] = {
+    answers: Any = {
         "/info": {"DockerRootDir": "/var/lib/docker", "LiveRestoreEnabled": True, "Containers": 0, "Images": 0},
         "/networks": [],
         "/containers/json": [],
@@ -134,17 +134,18 @@ def api(host: Host) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def planned(host: Host) -> Run:
-    def plan(**params: Any) -> dict[str, Any]:
-        return run({**PARAMS, "packages": PACKAGES, "repository": {}, **params}, host.run_command, RULES)
+    def plan(**params: Any) -> Any:
+        request: Any = {**PARAMS, "packages": PACKAGES, "repository": {}, "planned": {}, **params}
+        return run(request, host.run_command, RULES)
 
     return plan
 
 
-def variables(result: dict[str, Any]) -> list[str]:
+def variables(result: Any) -> list[str]:
     return [fault["variable"] for fault in result["requirements"]]
 
 
-def direct(result: dict[str, Any]) -> str:
+def direct(result: Any) -> str:
     (found,) = [finding for finding in result["findings"] if finding["id"] == "docker.direct"]
     return str(found["status"])
 
@@ -158,7 +159,7 @@ def test_role_firewall_is_found_by_its_rules(planned: Run, host: Host) -> None:
     assert direct(planned()) == "pass"
 
 
-def unit(result: dict[str, Any]) -> dict[str, Any]:
+def unit(result: Any) -> Any:
     return next(unit for unit in result["units"] if unit["name"] == "docker.service")
 
 
@@ -206,7 +207,7 @@ def test_coming_part_counts_in_check_mode(planned: Run, host: Host) -> None:
     assert options["features"] == {"cdi": True}
 
 
-def test_containers_of_a_running_docker_are_read(planned: Run, host: Host, api: dict[str, Any]) -> None:
+def test_containers_of_a_running_docker_are_read(planned: Run, host: Host, api: Any) -> None:
     host.install("26.1.5")
     api["/info"].update(Containers=2, Images=1)
     api["/containers/json"] = [{"Id": "a1"}, {"Id": "gone"}]
@@ -218,7 +219,7 @@ def test_containers_of_a_running_docker_are_read(planned: Run, host: Host, api: 
     assert result["restart_waits"] == "containers use a GPU: train"
 
 
-def test_an_idle_docker_may_be_restarted(planned: Run, host: Host, api: dict[str, Any]) -> None:
+def test_an_idle_docker_may_be_restarted(planned: Run, host: Host, api: Any) -> None:
     host.install("26.1.5")
     assert unit(planned())["may_restart"] is True
 
@@ -229,7 +230,7 @@ def test_a_docker_that_does_not_answer_is_not_restarted(planned: Run, host: Host
     assert unit(planned())["may_restart"] is False
 
 
-def test_options_that_docker_has_loaded_need_no_restart(planned: Run, host: Host, api: dict[str, Any]) -> None:
+def test_options_that_docker_has_loaded_need_no_restart(planned: Run, host: Host, api: Any) -> None:
     host.install("26.1.5")
     host.write(docker.DAEMON_JSON, json.dumps(planned()["options"]))
     assert "loaded" not in unit(planned())
@@ -264,7 +265,13 @@ def test_stopped_docker_of_a_swarm_gets_no_live_restore(planned: Run, host: Host
 
 def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
     url = "https://repo.example/debian"
-    repository = {"url": url, "key_url": "x", "fingerprints": ["A" * 40], "suite": "trixie", "architecture": "amd64"}
+    repository: Any = {
+        "url": url,
+        "key_url": "x",
+        "fingerprints": ["A" * 40],
+        "suite": "trixie",
+        "architecture": "amd64",
+    }
     assert planned(edition="docker-ce", repository=repository)["repository"]["suite"] == "trixie"
     host.write(
         "/etc/apt/sources.list.d/docker.list", f"deb [signed-by=/etc/apt/keyrings/docker.asc] {url}/ trixie stable\n"
@@ -283,7 +290,7 @@ def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
     ids=["as the role writes it", "as it was downloaded", "another key next to it", "none"],
 )
 def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, content: bytes, key: bytes) -> None:
-    repository = {"url": "https://repo.example/debian", "key_url": "x", "suite": "trixie", "architecture": "amd64"}
+    repository: Any = {"url": "https://repo.example/debian", "key_url": "x", "suite": "trixie", "architecture": "amd64"}
     host.write(docker.KEY, content.decode())
     result = planned(edition="docker-ce", repository={**repository, "fingerprints": [FINGERPRINT]})
     assert result["key"] == key.decode()

@@ -7,23 +7,24 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.verify import findings
 
 GROUP = {"id": "docker.group", "status": "warn", "evidence": "members", "remedy": "keep"}
-PLAN: dict[str, Any] = {
+PLAN: Any = {
     "findings": [GROUP],
     "data_root": "/data/docker",
     "containerd_root": "/data/containerd",
     "options": {"live-restore": True, "log-driver": "local", "data-root": "/data/docker", "ip": "127.0.0.1"},
 }
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "state": "present",
     "data_root": "/data/docker",
     "rootless_users": [],
     "registry_mirrors": ["https://mirror.example"],
 }
 # Of docker 26.1.5, shortened.
-INFO: dict[str, Any] = {
+INFO: Any = {
     "DockerRootDir": "/data/docker",
     "LiveRestoreEnabled": True,
     "LoggingDriver": "local",
@@ -45,14 +46,12 @@ OUTPUTS = {
 }
 
 
-def found(
-    request: dict[str, Any] | None = None, plan: dict[str, Any] | None = None, **outputs: Any
-) -> dict[str, dict[str, str]]:
+def found(request: Any | None = None, plan: Any | None = None, **outputs: Any) -> dict[str, Finding]:
     answers = {**OUTPUTS, **outputs}
     rows = findings(
         lambda command, **_options: answers[next(word for word in command if word in answers)],
-        {**REQUEST, **(request or {})},
-        {**PLAN, **(plan or {})},
+        REQUEST | (request or {}),
+        PLAN | (plan or {}),
     )
     return {row["id"]: row for row in rows}
 
@@ -85,7 +84,7 @@ def test_all_is_well() -> None:
         (answer(RegistryConfig={"Mirrors": None}), "docker.options", "in force differs: registry-mirrors"),
     ],
 )
-def test_what_is_wrong_fails(outputs: dict[str, Any], identifier: str, evidence: str) -> None:
+def test_what_is_wrong_fails(outputs: Any, identifier: str, evidence: str) -> None:
     row = found(**outputs)[identifier]
     assert row["status"] == "fail" and evidence in row["evidence"] and row["remedy"]
     assert len(row["evidence"]) <= 330
@@ -93,7 +92,7 @@ def test_what_is_wrong_fails(outputs: dict[str, Any], identifier: str, evidence:
 
 def test_port_for_everybody_fails_unless_it_is_asked_for() -> None:
     container = [{"NetworkSettings": {"Ports": {"9/tcp": [{"HostIp": "0.0.0.0"}]}}}]  # noqa: S104
-    outputs: dict[str, Any] = {"bash": (0, json.dumps(container), "")}
+    outputs: Any = {"bash": (0, json.dumps(container), "")}
     assert found(**outputs)["docker.published"]["status"] == "fail"
     assert found(plan={"options": {}}, **outputs)["docker.published"]["status"] == "pass"
     unpublished = found(bash=(0, json.dumps([{"NetworkSettings": {"Ports": {}}}]), ""))["docker.published"]
@@ -101,16 +100,16 @@ def test_port_for_everybody_fails_unless_it_is_asked_for() -> None:
 
 
 def test_data_on_the_root_file_system_is_a_warning() -> None:
-    mount: dict[str, Any] = {"findmnt": (0, "/ ext4 10G\n", "")}
+    mount: Any = {"findmnt": (0, "/ ext4 10G\n", "")}
     assert found(**mount)["docker.storage"]["status"] == "warn"
     assert found({"data_root": ""}, **mount)["docker.storage"]["status"] == "pass"
 
 
 def test_images_of_containerd_are_named_with_their_disk() -> None:
-    store: dict[str, Any] = answer(DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]])
+    store: Any = answer(DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]])
     both = found(**store)["docker.storage"]
     assert (both["status"], "images in /data/containerd" in both["evidence"]) == ("pass", True)
-    own: dict[str, Any] = answer(
+    own: Any = answer(
         DriverStatus=[["driver-type", "io.containerd.snapshotter.v1"]],
         Containerd={"Address": "/run/docker/containerd/x"},
     )
@@ -137,14 +136,14 @@ def test_docker_of_a_user_has_limited_time_and_output() -> None:
         commands.append(command)
         return OUTPUTS[next(word for word in command if word in OUTPUTS)]
 
-    findings(run, {**REQUEST, "rootless_users": ["carol"]}, PLAN)
+    findings(run, REQUEST | {"rootless_users": ["carol"]}, PLAN)
     (as_user,) = [command for command in commands if "carol" in command]
     assert as_user[:3] == ["timeout", "--kill-after=5", "30"]
     assert "head --bytes" in as_user[-1]
 
 
 def test_users_of_rootless_docker_are_named() -> None:
-    request = {"rootless_users": ["carol"]}
+    request: Any = {"rootless_users": ["carol"]}
     assert found(request)["docker.rootless"]["evidence"] == "these have a docker of their own: carol"
     lacking = found(request, runuser=(1, "", "Cannot connect\n"))["docker.rootless"]
     assert (lacking["status"], lacking["evidence"]) == ("fail", "no docker of their own: carol")

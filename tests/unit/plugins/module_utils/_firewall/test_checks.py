@@ -8,10 +8,11 @@ import dataclasses
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.checks import requirements
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import Request
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import Login
 
 from tests.unit.support.firewall import CONFIGURED, LAN, listener
 
-SSH = {"client": "192.168.1.7", "port": 22}
+SSH = Login(1000, "192.168.1.7", "192.168.1.2", 22)
 
 
 def unmet(request, **host):
@@ -26,10 +27,10 @@ def unmet(request, **host):
         (Request(), {}),
         (Request(), {"connection": SSH}),
         (Request(ssh_networks=LAN), {"connection": SSH}),
-        (Request(ssh_networks=LAN), {"connection": {"client": "::ffff:192.168.1.7", "port": 22}}),
-        (Request(ssh_networks=[]), {"connection": {"client": "127.0.0.1", "port": 22}}),  # through the tunnel of frp
+        (Request(ssh_networks=LAN), {"connection": SSH._replace(client="::ffff:192.168.1.7")}),
+        (Request(ssh_networks=[]), {"connection": SSH._replace(client="127.0.0.1")}),  # through the tunnel of frp
         (Request(ssh_networks=[]), {}),  # ansible_connection: local
-        (Request(ssh_ports=[2200]), {"connection": {**SSH, "port": 2200}}),
+        (Request(ssh_ports=[2200]), {"connection": SSH._replace(port=2200)}),
         (Request(ssh_networks=[], allow=[{"port": "20-30", "networks": LAN}]), {"connection": SSH}),
         (Request(ssh_networks=[], allow=[{"port": [22, "8000-8010"], "networks": LAN}]), {"connection": SSH}),
         (
@@ -56,13 +57,13 @@ def test_an_allowed_connection_is_not_refused(request_, host):
         ),
         (
             Request(ssh_networks=[]),
-            {"connection": {"client": "fe80::7%eth0", "port": 22}},
+            {"connection": SSH._replace(client="fe80::7%eth0")},
             "firewall_ssh_networks would lock out Ansible's own connection, from fe80::7 to port 22: "
             "add fe80::7/128, or the network that contains it",
         ),
         (
             Request(),
-            {"connection": {**SSH, "port": 2200}},
+            {"connection": SSH._replace(port=2200)},
             "firewall_ssh_ports would lock out Ansible's own connection, from 192.168.1.7 to port 2200: add port 2200",
         ),
         (

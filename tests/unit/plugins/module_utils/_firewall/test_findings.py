@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.findings import (
@@ -55,7 +56,7 @@ def test_listeners_without_a_declaration_that_are_fine(row):
 
 
 def test_an_undeclared_listener_is_named():
-    rows = [listener(9000), listener(9000, address="::"), listener(631, process=None), listener(5353, "udp")]
+    rows: Any = [listener(9000), listener(9000, address="::"), listener(631, process=None), listener(5353, "udp")]
     assert warnings(listeners=rows)["undeclared"] == (
         "listens, and no other host can reach it: tcp 631 (unknown), udp 5353 (python3), tcp 9000 (python3)"
     )
@@ -63,7 +64,7 @@ def test_an_undeclared_listener_is_named():
 
 def test_local_names_of_the_distribution_need_no_declaration():
     resolved = {"process": "systemd-resolve", "unit": "systemd-resolved.service"}
-    rows = [listener(5355, **resolved), listener(5355, "udp", **resolved)]
+    rows: Any = [listener(5355, **resolved), listener(5355, "udp", **resolved)]
     found = {row["id"]: row for row in findings(dataclasses.replace(CONFIGURED, listeners=rows))}["firewall.undeclared"]
     assert found["status"] == "pass"
     assert found["evidence"].endswith("the distribution's own: tcp 5355 (systemd-resolve), udp 5355 (systemd-resolve)")
@@ -72,7 +73,7 @@ def test_local_names_of_the_distribution_need_no_declaration():
 
 
 def test_a_declared_port_without_listener_is_named():
-    rows = [{"port": port, "networks": LAN} for port in (445, 8000, "6000-6010")]
+    rows: Any = [{"port": port, "networks": LAN} for port in (445, 8000, "6000-6010")]
     assert warnings(text=text(Request(allow=rows)), listeners=[listener(8000)]) == {
         "unused": "open, and nothing listens there: tcp 445"
     }

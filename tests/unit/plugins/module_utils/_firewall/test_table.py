@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import (
     Request,
@@ -60,7 +62,7 @@ def test_the_networks_of_ssh(networks, rules):
 
 
 def test_firewall_allow_comes_before_declarations():
-    allow = [{"port": "6000-6010", "protocol": "udp", "networks": LAN, "comment": "streams"}]
+    allow: Any = [{"port": "6000-6010", "protocol": "udp", "networks": LAN, "comment": "streams"}]
     assert chain(text(Request(allow=allow)), "declared") == [
         'ip saddr 192.168.1.0/24 udp dport 6000-6010 accept comment "streams"',
         'include "/etc/nftables.d/rigwright/*.nft"',
@@ -134,7 +136,7 @@ def test_an_error_names_its_variable(changes, variable, error):
 
 
 def test_every_error_names_its_row():
-    rows = [
+    rows: Any = [
         {"port": 80, "networks": LAN},
         {"port": 0, "networks": ["office", "192.168.1.7/24"]},
         {"port": 80, "networks": "10.0.0.0/8"},
@@ -152,4 +154,5 @@ def test_every_error_names_its_row():
 
 
 def test_a_valid_request_has_no_errors():
-    assert problems(Request(allow=[{"port": 80, "networks": [], "protocol": None, "comment": None}])) == []
+    row: Any = {"port": 80, "networks": [], "protocol": None, "comment": None}
+    assert problems(Request(allow=[row])) == []

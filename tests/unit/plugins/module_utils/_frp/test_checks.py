@@ -12,7 +12,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels
 from tests.unit.support.frp import CLIENT, SERVER
 
 OFFERED = {"tower": ["ssh", "web"], "idle": []}
-SSHD = {"protocol": "tcp", "port": 22, "unit": "ssh.service", "process": "sshd"}
+SSHD: Any = {"protocol": "tcp", "port": 22, "unit": "ssh.service", "process": "sshd"}
 
 
 def lines(problems: Any) -> list[str]:

@@ -36,7 +36,7 @@ def test_toolkits_are_due_until_they_are_there(toolkit_host: ToolkitHost) -> Non
 
 
 def test_of_a_role_that_was_never_applied_nothing_goes(toolkit_host: ToolkitHost) -> None:
-    host, absent = toolkit_host, {**CUDA, "state": "absent"}
+    host, absent = toolkit_host, CUDA | {"state": "absent"}
     assert due(cuda_run.plan_host(host.tree, no_command, absent)) == set()
     for name in ("cuda", "cuda_packages"):
         host.write(f"{STORE}/{name}/manifest.json", json.dumps({"paths": {"/x": RECORD}}))
@@ -53,7 +53,7 @@ def test_archives_toolkit_has_a_source_of_its_own(toolkit_host: ToolkitHost) -> 
         assert command[:2] == ["apt-get", "indextargets"]
         return 0, "", ""
 
-    result = cuda_run.plan_host(toolkit_host.tree, run, {**CUDA, "source": "archive", "toolkits": []})
+    result = cuda_run.plan_host(toolkit_host.tree, run, CUDA | {"source": "archive", "toolkits": []})
 
     assert (result["repository"], result["repository_due"]) == ({}, False)
     assert "package_files_due" in due(result)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cuda_verify
 
-PLAN: dict[str, Any] = {"root": "/usr/local/cuda", "default": "13.0", "gpus": 1, "install": []}
+PLAN: Any = {"root": "/usr/local/cuda", "default": "13.0", "gpus": 1, "install": []}
 NVCC = "/usr/local/cuda/bin/nvcc"
 # As nvcc 13.0 writes it.
 VERSION = (
@@ -37,7 +37,8 @@ class Host:
 
 
 def found(host: Host, **plan: Any) -> dict[str, tuple[str, str]]:
-    rows = cuda_verify.findings(host.run, {"program": "int main() {}"}, {**PLAN, **plan})
+    request: Any = {"program": "int main() {}"}
+    rows = cuda_verify.findings(host.run, request, PLAN | plan)
     return {row["id"]: (row["status"], row["evidence"]) for row in rows}
 
 

@@ -15,7 +15,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cudnn_apply
 from ansible_collections.rigwright.workstation.plugins.modules import cudnn_wheels
 
-Run = Callable[..., dict[str, Any]]
+Run = Callable[..., Any]
 
 
 class Host:
@@ -27,7 +27,7 @@ class Host:
         for path in (self.root / "usr/local/include", self.root / "usr/local/lib", self.index):
             path.mkdir(parents=True)
 
-    def add(self, cuda: int, version: str, *libraries: str, header: str = "cudnn.h") -> dict[str, Any]:
+    def add(self, cuda: int, version: str, *libraries: str, header: str = "cudnn.h") -> Any:
         """Put a wheel into the index, and return what the module takes."""
         path = self.index / f"nvidia_cudnn_cu{cuda}-{version}-py3-none-any.whl"
         with zipfile.ZipFile(path, "w") as archive:

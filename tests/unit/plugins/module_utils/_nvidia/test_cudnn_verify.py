@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._nvidia import cudnn_verify
 
-PROGRAMS = {cudnn_verify.VERSION: "version", cudnn_verify.CONVOLUTION: "convolution"}
+PROGRAMS: Any = {cudnn_verify.VERSION: "version", cudnn_verify.CONVOLUTION: "convolution"}
 # As gcc 12 writes it where no cuDNN is installed.
 NO_HEADER = (
     1,
@@ -24,7 +24,8 @@ def found(gpus: int = 0, planned: Sequence[Any] = (), **outcomes: tuple[int, str
             assert Path(command[3]).read_text() == "version"
         return outcomes.get(Path(command[0]).name, (0, "", ""))
 
-    rows = cudnn_verify.findings(run, {"programs": PROGRAMS}, {"gpus": gpus, "findings": planned})
+    request: Any = {"programs": PROGRAMS}
+    rows = cudnn_verify.findings(run, request, {"gpus": gpus, "findings": planned})
     return {row["id"]: (row["status"], row["evidence"]) for row in rows}
 
 
@@ -64,5 +65,5 @@ def test_a_convolution_on_the_gpu() -> None:
 
 
 def test_the_proof_says_what_the_plan_found() -> None:
-    planned = {"id": "cudnn.gpus", "status": "warn", "evidence": "the GPU of Pascal has no kernels", "remedy": ""}
+    planned: Any = {"id": "cudnn.gpus", "status": "warn", "evidence": "the GPU of Pascal has no kernels", "remedy": ""}
     assert found(1, [planned])["cudnn.gpus"] == ("warn", "the GPU of Pascal has no kernels")

@@ -87,7 +87,7 @@ def test_nouveau_goes_only_if_another_module_replaces_it(see: See) -> None:
 def test_module_option_is_readable_by_modprobe(see: See, value: Any, written: str) -> None:
     state, options = see("healthy_workstation"), {"NVreg_A": value}
     assert option_value(value) == written
-    refused = unmet(requirements(state, None, {**PARAMS, "module_options": options}))
+    refused = unmet(requirements(state, None, PARAMS | {"module_options": options}))
     assert ("nvidia_driver_module_options" in refused) is (written == "")
     (modprobe,) = modprobe_files(state, None, options)
     assert f"options nvidia NVreg_A={written}\n" in modprobe["content"]

@@ -26,12 +26,12 @@ from harness.sandbox.lab import ROOT
 from tests.unit.support.backup.hosts import CONTEXT, PASSWORD, options
 from tests.unit.support.plan import run_plan
 
-Run = Callable[..., dict[str, Any]]
+Run = Callable[..., Any]
 ASKED = ("*-*-* 04:00", "Sun *-*-* 05:00", "*-*-01 06:00", "Sat *-*-* 05:00", "*-*-15 06:00", "someday")
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Callable[..., dict[str, Any]]:
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Callable[..., Any]:
     """Plan on a host whose files are below a directory, and whose systemd does not know `someday`."""
     monkeypatch.setattr(backup_role, "ROOT", str(tmp_path))
     for path, text in {
@@ -61,10 +61,10 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
     def plan(
         state: str = "present",
         check: bool = False,
-        planned: dict[str, Any] | None = None,
-        context: dict[str, Any] | None = None,
+        planned: Any | None = None,
+        context: Any | None = None,
         **changes: Any,
-    ) -> dict[str, Any]:
+    ) -> Any:
         context = {**CONTEXT, "planned": planned or {}, **(context or {})}
         run = functools.partial(run_module, commands=commands)
         return run_plan(run, backup_role, context, check=check, state=state, **options(**changes))
@@ -72,7 +72,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Run) -> Ca
     return plan
 
 
-def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]]) -> None:
+def test_a_host_is_read_and_nothing_changes(host: Callable[..., Any]) -> None:
     found = host()
     assert (found["changed"], found["requirements"], found["install"], found["user_due"]) == (False, [], [], True)
     assert found["repositories_due"] == ["disk"], "the record of an older layout is none"
@@ -81,14 +81,14 @@ def test_a_host_is_read_and_nothing_changes(host: Callable[..., dict[str, Any]])
     assert [row["id"] for row in found["findings"]] == ["backup.paths", "backup.rebuild", "backup.same_disk.disk"]
 
 
-def test_a_value_that_does_not_fit_is_refused_and_not_looked_up(host: Callable[..., dict[str, Any]]) -> None:
+def test_a_value_that_does_not_fit_is_refused_and_not_looked_up(host: Callable[..., Any]) -> None:
     for changes in ({"jobs": [{"name": "home", "paths": ["/home\0"]}]}, {"schedule": "daily\0"}):
         found = host(**changes)
         assert [row["problem"].rpartition(" not ")[1] for row in found["requirements"]] == [" not "]
 
 
 def test_plan_does_not_wait_for_a_server_that_is_gone(
-    host: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    host: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answered(path: str) -> None:
         assert "/mnt/nas" not in path, "a process that looks there waits for ever"
@@ -120,7 +120,7 @@ def test_plan_does_not_wait_for_a_server_that_is_gone(
 JOB = {"name": "home", "paths": ["/"], "pre": [{"command": ["mysql", "-phunter2"], "user": "nobody"}]}
 
 
-def test_no_plan_has_a_secret(host: Callable[..., dict[str, Any]]) -> None:
+def test_no_plan_has_a_secret(host: Callable[..., Any]) -> None:
     text = json.dumps(host(jobs=[JOB]))
     assert PASSWORD not in text and "hunter2" not in text
 
@@ -129,15 +129,16 @@ def test_secrets_are_in_secret_files() -> None:
     repositories = [{"name": "disk", "url": "/srv", "password": PASSWORD}]
     values = {"backup_repositories": repositories, "backup_jobs": [JOB]}
     request, secrets = request_of("backup", options_of(str(ROOT / "roles/backup")), values)
-    files = backup_role.secret_files({**request, **secrets})
-    assert backup_role.secret_files({**request, **secrets, "state": "absent"}) == []
+    whole: Any = {**request, **secrets}
+    files = backup_role.secret_files(whole)
+    assert backup_role.secret_files(whole | {"state": "absent"}) == []
     assert all(row["secret"] for row in files)
     secret = {row["path"]: row["content"] for row in files}
     assert secret["/etc/rigwright/backup/disk.password"] == f"{PASSWORD}\n"
     assert {*secret} == {f"/etc/rigwright/backup/{name}" for name in ("disk.address", "disk.password", "commands.json")}
 
 
-def test_problems_of_secrets_are_refused_with_the_others(host: Callable[..., dict[str, Any]]) -> None:
+def test_problems_of_secrets_are_refused_with_the_others(host: Callable[..., Any]) -> None:
     found = host(repositories=[{"password": ""}], jobs=[{"name": "home", "post": [{"command": "mysql -phunter2"}]}])
     assert [row["problem"] for row in found["requirements"]] == [
         "has no password for disk",
@@ -147,7 +148,7 @@ def test_problems_of_secrets_are_refused_with_the_others(host: Callable[..., dic
     assert found["files"] == [] and "hunter2" not in json.dumps(found)
 
 
-def test_only_a_missing_release_is_due(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_only_a_missing_release_is_due(host: Callable[..., Any], tmp_path: Path) -> None:
     release = {"version": "0.19.1", "url": "https://x/restic_0.19.1_linux_amd64.bz2", "checksum": f"sha256:{'0' * 64}"}
     context = {"release": {**release, "requirements": []}, "program": "/usr/local/bin/restic"}
     assert host(version="0.19.1", context=context)["release_due"] is True
@@ -171,7 +172,7 @@ def test_only_a_missing_release_is_due(host: Callable[..., dict[str, Any]], tmp_
     assert host(version="0.19.1", context=context)["release_due"] is True
 
 
-def test_missing_users_of_hooks_are_a_finding(host: Callable[..., dict[str, Any]]) -> None:
+def test_missing_users_of_hooks_are_a_finding(host: Callable[..., Any]) -> None:
     hooks = [{"command": ["x"], "user": user} for user in ("nobody", "no-such-user", None)]
     evidence = {
         row["id"]: row["evidence"] for row in host(jobs=[{"name": "home", "paths": ["/"], "pre": hooks}])["findings"]
@@ -179,8 +180,8 @@ def test_missing_users_of_hooks_are_a_finding(host: Callable[..., dict[str, Any]
     assert evidence["backup.users"].startswith("not there now: no-such-user, users")
 
 
-def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    entry = {"name": "disk", "url": "/backup/ws", "password_file": "/secret"}
+def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., Any], tmp_path: Path) -> None:
+    entry: Any = {"name": "disk", "url": "/backup/ws", "password_file": "/secret"}
     for text, due in (("correct horse battery", []), ("another long password", ["disk"])):
         (tmp_path / "secret").write_text(f"{text}\n")
         (tmp_path / "secret").chmod(0o600)
@@ -190,7 +191,7 @@ def test_a_password_in_a_file_is_known_by_its_fingerprint(host: Callable[..., di
         assert host(repositories=[{"password": "", "password_file": "/secret"}])["repositories_due"] == due
 
 
-def test_all_exposed_files_are_reported_at_once(host: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_all_exposed_files_are_reported_at_once(host: Callable[..., Any], tmp_path: Path) -> None:
     for name in ("hook", "script", "password"):
         (tmp_path / name).write_text("")
         (tmp_path / name).chmod(0o666)
@@ -210,9 +211,7 @@ def test_all_exposed_files_are_reported_at_once(host: Callable[..., dict[str, An
     assert "hunter2" not in json.dumps(found)
 
 
-def test_a_repository_below_another_users_directory_is_refused(
-    host: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_repository_below_another_users_directory_is_refused(host: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "backup").mkdir()
     os.chown(tmp_path / "backup", 4002, 4002)
     (found,) = host()["requirements"]
@@ -223,7 +222,7 @@ def test_a_repository_below_another_users_directory_is_refused(
     assert f"through a link to {tmp_path}/etc/ws" in found["problem"] and "name " in found["remedy"]
 
 
-def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) -> None:
+def test_systemd_has_the_word_on_schedules(host: Callable[..., Any]) -> None:
     (row,) = host(drill_schedule="someday")["requirements"]
     assert row["variable"] == "backup_drill_schedule"
     assert row["problem"].startswith("is 'someday', which systemd does not take: Failed to parse")
@@ -231,7 +230,7 @@ def test_systemd_has_the_word_on_schedules(host: Callable[..., dict[str, Any]]) 
     assert row["problem"] == "is '2020-01-01', which systemd does not take: it never comes"
 
 
-def test_absent_needs_no_request(host: Callable[..., dict[str, Any]]) -> None:
+def test_absent_needs_no_request(host: Callable[..., Any]) -> None:
     found = host("absent")
     assert found["files"] == []
     assert [row["name"] for row in found["units_gone"]] == [
@@ -242,7 +241,7 @@ def test_absent_needs_no_request(host: Callable[..., dict[str, Any]]) -> None:
 DATA = {"target": "/data", "source": "/dev/sdb1", "fstype": "ext4", "bytes": 10**12}
 
 
-def test_check_mode_takes_disks_of_earlier_tasks_as_mounted(host: Callable[..., dict[str, Any]]) -> None:
+def test_check_mode_takes_disks_of_earlier_tasks_as_mounted(host: Callable[..., Any]) -> None:
     planned = {"mounts": [DATA]}
     jobs = [{"name": "home", "paths": ["/home"]}]
     (row,) = host(check=True, planned=planned, jobs=jobs)["requirements"]
@@ -251,16 +250,16 @@ def test_check_mode_takes_disks_of_earlier_tasks_as_mounted(host: Callable[..., 
     assert host(planned=planned, jobs=jobs)["requirements"] == [], "a run that is no check looks at what is there"
 
 
-def test_check_mode_knows_the_planned_disk_of_a_repository(host: Callable[..., dict[str, Any]]) -> None:
-    backup = {**DATA, "target": "/backup"}
-    wanted = {"jobs": [{"name": "home", "paths": ["/home", "/backup/own"]}]}
+def test_check_mode_knows_the_planned_disk_of_a_repository(host: Callable[..., Any]) -> None:
+    backup: Any = {**DATA, "target": "/backup"}
+    wanted: Any = {"jobs": [{"name": "home", "paths": ["/home", "/backup/own"]}]}
     assert "backup.same_disk.disk" in {row["id"] for row in host(check=True, **wanted)["findings"]}
     wanted = {"jobs": [{"name": "home", "paths": ["/home"]}]}
     found = host(check=True, planned={"mounts": [backup]}, **wanted)
     assert "backup.same_disk.disk" not in {row["id"] for row in found["findings"]}
 
 
-def test_check_mode_expects_directories_of_earlier_tasks(host: Callable[..., dict[str, Any]]) -> None:
+def test_check_mode_expects_directories_of_earlier_tasks(host: Callable[..., Any]) -> None:
     planned = {"mounts": [DATA], "directories": ["/data/sets"]}
     found = host(check=True, planned=planned, jobs=[{"name": "all", "paths": ["/data", "/data/sets", "/srv"]}])
     (evidence,) = (row["evidence"] for row in found["findings"] if row["id"] == "backup.paths")

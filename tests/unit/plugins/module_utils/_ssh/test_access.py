@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.access import (
     Account,
     HostReader,
+    Login,
     access,
     connection,
     grants_root,
@@ -336,12 +337,7 @@ def test_a_socket_in_the_file_system_has_no_port():
 def test_the_farthest_ancestor_with_ssh_is_the_login():
     ssh = {"SSH_CONNECTION": "10.0.0.7 50000 10.0.0.5 2222"}
     # python under sudo, sudo itself, the shell of the login, sshd
-    assert connection([(0, {}), (0, ssh), (1000, ssh), (0, {})]) == {
-        "uid": 1000,
-        "client": "10.0.0.7",
-        "address": "10.0.0.5",
-        "port": 2222,
-    }
+    assert connection([(0, {}), (0, ssh), (1000, ssh), (0, {})]) == Login(1000, "10.0.0.7", "10.0.0.5", 2222)
 
 
 def test_a_run_without_ssh_has_no_connection():

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request
 from tests.unit.support.ssh import ANSWER, BY_SSH, BY_SSH_6, FACTS, PYTHON, SSHD, facts, request
 
 
-def refused(params: dict[str, Any], found: Facts = FACTS) -> dict[str, str]:
+def refused(params: Any, found: Facts = FACTS) -> dict[str, str]:
     """Return the problems by variable."""
     problems = [*input_problems(params), *host_problems(params, found, decide(params, found), [], "")]
     return {problem["variable"]: problem["problem"] for problem in problems}
@@ -58,14 +58,14 @@ def test_a_port_that_does_not_close_is_refused():
         ),
         ({}, {"invalid_keys": ["owner, key 1: damaged"]}, "ssh_authorized_keys", "owner, key 1: damaged"),
         ({"passwords": "refused"}, {"admins": []}, "ssh_passwords", "nobody who can become root"),
-        ({}, {"connection": {**BY_SSH, "user": "eve"}}, "ssh_passwords", "lock out eve"),
+        ({}, {"connection": BY_SSH._replace(user="eve")}, "ssh_passwords", "lock out eve"),
         (
             {},
             {"connection": BY_SSH, "key_users": [], "key_problems": ["bob: a", "owner: Permission denied"]},
             "ssh_passwords",
             "lock out owner, as whom Ansible is connected (owner: Permission denied)",
         ),
-        ({}, {"connection": {**BY_SSH, "user": "root"}}, "ssh_permit_root_login", "lock out root"),
+        ({}, {"connection": BY_SSH._replace(user="root")}, "ssh_permit_root_login", "lock out root"),
         (
             {"allow_groups": [{"name": "remote", "members": []}]},
             {"connection": BY_SSH, "key_users": ["guest"], "admins": ["guest", "owner"]},
@@ -93,7 +93,7 @@ def test_a_request_is_refused_with_its_variable(params, found, variable, why):
         ({"passwords": "refused"}, {"connection": BY_SSH}),
         ({"fail2ban_ignoreip": ["192.0.2.9", "192.0.2.0/24", "2001:db8::/32", "laptop.example.org"]}, {}),
         # The user is connected by password.
-        ({"passwords": "auto"}, {"connection": {**BY_SSH, "user": "guest"}}),
+        ({"passwords": "auto"}, {"connection": BY_SSH._replace(user="guest")}),
     ],
 )
 def test_a_request_is_not_refused(params, found):

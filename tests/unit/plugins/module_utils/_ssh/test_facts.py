@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
@@ -63,7 +64,8 @@ def test_ancestors_are_read_up_to_the_first_missing_one(tmp_path: Path, monkeypa
 
 
 def test_a_process_of_the_service_is_not_a_foreign_listener() -> None:
-    service = {"process": "sshd", "pid": os.getpid(), "port": 22}
+    service: Any = {"process": "sshd", "pid": os.getpid(), "port": 22}
     # This process is not named `[listener]`, as a session of sshd.
-    assert facts.foreign_listeners([service, {**service, "process": "python3"}], pid=1) == []
+    program: Any = {**service, "process": "python3"}
+    assert facts.foreign_listeners([service, program], pid=1) == []
     assert facts.foreign_listeners([service], pid=os.getpid()) == []

@@ -13,7 +13,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
 from tests.unit.support.ssh import ANSWER, BY_SSH, FACTS, SSHD, facts, request
 
 
-def statuses(params: dict[str, Any], found: Facts = FACTS, overrides: tuple[Override, ...] = ()) -> dict[str, str]:
+def statuses(params: Any, found: Facts = FACTS, overrides: tuple[Override, ...] = ()) -> dict[str, str]:
     """Return the status of each finding by its id."""
     return {finding["id"]: finding["status"] for finding in findings(params, found, decide(params, found), overrides)}
 

@@ -64,7 +64,7 @@ def test_keys_that_the_host_has_elsewhere_stay_keys():
         ("auto", {}, "PasswordAuthentication no"),
         ("auto", {"connection": BY_SSH}, "PasswordAuthentication no"),
         ("auto", {"admins": []}, None),
-        ("auto", {"connection": {**BY_SSH, "user": "guest"}}, None),
+        ("auto", {"connection": BY_SSH._replace(user="guest")}, None),
         # The key cannot be read now, and sshd refuses passwords already.
         ("auto", {"key_users": [], "passwords_accepted": False}, "PasswordAuthentication no"),
         ("refused", {}, "PasswordAuthentication no"),

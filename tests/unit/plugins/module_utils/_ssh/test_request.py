@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import input_problems
 
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "ports": [22],
     "listen_addresses": [],
     "authorized_keys": [],
@@ -25,7 +25,7 @@ REQUEST: dict[str, Any] = {
 
 
 def refused(**changes: Any) -> dict[str, str]:
-    return {problem["variable"]: problem["problem"] for problem in input_problems({**REQUEST, **changes})}
+    return {problem["variable"]: problem["problem"] for problem in input_problems(REQUEST | changes)}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def refused(**changes: Any) -> dict[str, str]:
         ({"extra_options": {"Use DNS": True}}, "ssh_extra_options", "not a keyword"),
     ],
 )
-def test_a_wrong_entry_is_refused_and_named(changes: dict[str, Any], variable: str, why: str) -> None:
+def test_a_wrong_entry_is_refused_and_named(changes: Any, variable: str, why: str) -> None:
     assert why in refused(**changes)[variable]
 
 

@@ -151,7 +151,7 @@ def refused(result: dict) -> dict[str, str]:
     ],
 )
 def test_a_connection_that_nothing_here_explains_goes_on(user, accepted, before, then, expected) -> None:
-    connected = support.facts(connection={**support.BY_SSH, "user": user}, passwords_accepted=accepted)
+    connected = support.facts(connection=support.BY_SSH._replace(user=user), passwords_accepted=accepted)
     assert run.Planner._unseen(connected, before, {user: then}) == expected
 
 

@@ -26,7 +26,7 @@ Status for the jail: sshd
    `- Banned IP list:\t192.0.2.9 192.0.2.10
 """
 NO_JAIL = "2026-10-12 08:00:00,000 fail2ban [812]: ERROR   NOK: ('sshd',)\nSorry but the jail 'sshd' does not exist\n"
-PLAN = {"door": "::1", "ports_open": [2222, 22], "passwords_refused": True, "findings": [{"id": "ssh.ports"}]}
+PLAN: Any = {"door": "::1", "ports_open": [2222, 22], "passwords_refused": True, "findings": [{"id": "ssh.ports"}]}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,8 @@ def test_clients_run_after_the_plan(wanted: bool, programs: list[str]) -> None:
         commands.append(command)
         return next(outcomes)
 
-    found = verify.findings(run, {"fail2ban": wanted}, PLAN)
+    request: Any = {"fail2ban": wanted}
+    found = verify.findings(run, request, PLAN)
 
     assert [entry["id"] for entry in found] == ["ssh.ports", "ssh.ways_in", "ssh.fail2ban"]
     assert [command[0] for command in commands] == programs

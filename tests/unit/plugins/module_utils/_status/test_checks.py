@@ -10,18 +10,18 @@ import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._status import checks
 
-REQUEST: dict[str, Any] = {"console": "", "interval_s": 15}
+REQUEST: Any = {"console": "", "interval_s": 15}
 
 
 def lines(has_terminal: bool = True, **request: Any) -> list[str]:
-    found = checks.problems({**REQUEST, **request}, lambda _name: has_terminal)
+    found = checks.problems(REQUEST | request, lambda _name: has_terminal)
     return [f"{row['variable']} {row['problem']}" for row in found]
 
 
 @pytest.mark.parametrize(
     "request_", [{}, {"console": "tty1"}, {"console": "tty12"}, {"interval_s": 2}, {"interval_s": 3600}]
 )
-def test_good_request_has_no_problem(request_: dict[str, Any]) -> None:
+def test_good_request_has_no_problem(request_: Any) -> None:
     assert lines(**request_) == []
 
 
@@ -46,12 +46,12 @@ def test_only_devices_are_terminals() -> None:
 def test_login_gets_its_console_back(tmp_path: Path) -> None:
     units = tmp_path / "etc/systemd/system"
     units.mkdir(parents=True)
-    tree, request = Tree(str(tmp_path)), {**REQUEST, "state": "present", "console": "tty1"}
+    tree, request = Tree(str(tmp_path)), REQUEST | {"state": "present", "console": "tty1"}
     assert checks.logins_due(request, tree) == []
     (units / "rigwright-status-console.service").write_text("[Service]\nTTYPath=/dev/tty1\n")
     assert checks.logins_due(request, tree) == []
-    due = [{"name": "getty@tty1.service", "state": "started"}]
-    assert checks.logins_due({**request, "console": ""}, tree) == due
-    assert checks.logins_due({**request, "state": "absent"}, tree) == due
+    due: Any = [{"name": "getty@tty1.service", "state": "started"}]
+    assert checks.logins_due(request | {"console": ""}, tree) == due
+    assert checks.logins_due(request | {"state": "absent"}, tree) == due
     (units / "getty@tty1.service").symlink_to("/dev/null")
-    assert checks.logins_due({**request, "state": "absent"}, tree) == []
+    assert checks.logins_due(request | {"state": "absent"}, tree) == []

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._status impo
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import gpu_snapshot
 
 NOW = 1_764_076_800.0
-REQUEST: dict[str, Any] = {"interval_s": 15, "html": True, "login_line": True, "console": "tty1"}
+REQUEST: Any = {"interval_s": 15, "html": True, "login_line": True, "console": "tty1"}
 SCREEN = "ws1\nMachine\nCPU\n"
 
 
@@ -41,7 +41,7 @@ class Host:
         os.utime(file, (NOW - age, NOW - age))
 
     def found(self, **request: Any) -> dict[str, tuple[str, str]]:
-        rows = verify.findings(self.run, {**REQUEST, **request}, self.tree, self.pauses.append, lambda: NOW)
+        rows = verify.findings(self.run, REQUEST | request, self.tree, self.pauses.append, lambda: NOW)
         return {row["id"]: (row["status"], row["evidence"]) for row in rows}
 
 

@@ -90,8 +90,9 @@ class Machine:
     def point(self, path: str) -> Point:
         return Point(os.path.isdir(path), immutable=path in self.immutable)
 
-    def plan(self, *rows: dict[str, Any], **others: Any) -> Plan:
-        entries, refused = read_entries(rows or [{"serial": "B", "mount": self.mount, **others}])
+    def plan(self, *rows: Any, **others: Any) -> Plan:
+        given: Any = rows or [{"serial": "B", "mount": self.mount, **others}]
+        entries, refused = read_entries(given)
         ids = iter(f"id-{number}" for number in range(9))
         plan_made = plan(entries, ["B"], self.facts(), lambda: next(ids))
         assert refused == [] and plan_made.requirements == []

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.disks import Disk
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.model import Facts, Plan, Point, Work
@@ -30,7 +31,7 @@ def test_late_disk_is_reported_with_its_mount_unit() -> None:
 
 
 def test_refusal_is_reported_with_its_remedy() -> None:
-    row = {
+    row: Problem = {
         "ok": False,
         "variable": "storage_disks",
         "problem": "names A, and no disk is called so",

@@ -26,7 +26,7 @@ SYSTEM = dataclasses.replace(
     content=Content(table="gpt", signatures=("gpt",), blank=False),
     partitions=(Device("/dev/sda1", 500 * GB, Content(kind="ext4", uuid="root-uuid"), mounts=("/",)),),
 )
-DATA = {"serial": "B", "role": "data"}
+DATA: Any = {"serial": "B", "role": "data"}
 OLD = Content(kind="ext4", label="photos", uuid="old-uuid", signatures=("ext4",), blank=False)
 
 
@@ -36,7 +36,7 @@ def parted(disk: Disk = EMPTY, content: Content = OLD, table_id: str = "t", **pa
     return dataclasses.replace(disk, content=table, partitions=(device,))
 
 
-def plan(*disks: Disk, rows: list[dict[str, Any]] | None = None, confirm: tuple[str, ...] = (), **facts: Any) -> Plan:
+def plan(*disks: Disk, rows: list[Any] | None = None, confirm: tuple[str, ...] = (), **facts: Any) -> Plan:
     entries, refused = read_entries(rows if rows is not None else [DATA])
     assert refused == []
     return storage.plan(entries, confirm, Facts(disks=(SYSTEM, *disks), **facts), lambda: str(uuid.uuid4()))
@@ -46,7 +46,7 @@ def problems_of(result: Plan) -> str:
     return "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in result.requirements)
 
 
-def done(result: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
+def done(result: Plan, disk: Disk, size: int | None = None) -> Any:
     """Return the facts after the plan was carried out."""
     (work,) = result.works
     content = Content(
@@ -74,7 +74,7 @@ def done(result: Plan, disk: Disk, size: int | None = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("partition", [True, False])
 def test_empty_disk_is_formatted_once(partition: bool) -> None:
-    rows = [{**DATA, "partition": partition}]
+    rows: Any = [{**DATA, "partition": partition}]
     first = plan(EMPTY, rows=rows)
     (work,) = first.works
     assert (problems_of(first), work.table, work.make, work.wipe, work.mount, work.protect) == (
@@ -160,7 +160,7 @@ def test_a_wipe_needs_both_words(wipe: bool, confirm: tuple[str, ...], remedy: s
 
 
 def test_a_confirmed_wipe_is_done_and_not_done_again() -> None:
-    rows = [{**DATA, "wipe": True}]
+    rows: Any = [{**DATA, "wipe": True}]
     first = plan(parted(), rows=rows, confirm=("B",))
     assert (problems_of(first), first.works[0].wipe, first.works[0].make) == ("", True, True)
     facts = done(first, EMPTY)
@@ -168,9 +168,9 @@ def test_a_confirmed_wipe_is_done_and_not_done_again() -> None:
 
 
 @pytest.mark.parametrize("change", [{"mount": "/sets"}, {"label": "other"}, {"fs": "xfs"}, {"partition": False}])
-def test_old_confirmation_does_not_wipe_a_disk_of_the_role(change: dict[str, Any]) -> None:
+def test_old_confirmation_does_not_wipe_a_disk_of_the_role(change: Any) -> None:
     """Change the mount point alone, or what the disk holds: a label or file system of the role is not wiped by an old confirmation."""
-    rows = [{"serial": "B", "mount": "/data", "wipe": True}]
+    rows: Any = [{"serial": "B", "mount": "/data", "wipe": True}]
     first = plan(parted(), rows=rows, confirm=("B",))
     facts = done(first, EMPTY)
     device = facts.pop("disks").partitions[0].content
@@ -195,7 +195,7 @@ def test_a_serial_that_is_confirmed_and_names_no_disk_is_refused() -> None:
 
 
 def test_the_system_disk_is_never_touched() -> None:
-    rows = [{"id": "ata-A", "mount": "/data", "wipe": True}]
+    rows: Any = [{"id": "ata-A", "mount": "/data", "wipe": True}]
     result = plan(rows=rows, confirm=("A",))
     assert "which is in use: /dev/sda1 is mounted at /" in problems_of(result)
 
@@ -267,7 +267,7 @@ def test_disks_with_one_serial_need_their_id() -> None:
 
 
 def test_one_disk_twice_is_refused() -> None:
-    rows = [DATA, {"id": "ata-B", "role": "scratch"}]
+    rows: Any = [DATA, {"id": "ata-B", "role": "scratch"}]
     assert "names one disk more than once (/dev/sdb): B, ata-B" in problems_of(plan(EMPTY, rows=rows))
 
 
@@ -326,7 +326,7 @@ def test_disk_mounted_with_suid_and_devices_is_remounted() -> None:
 
 
 def test_quotas_that_kernel_or_file_system_have_not_are_refused() -> None:
-    rows = [{**DATA, "quota": True}]
+    rows: Any = [{**DATA, "quota": True}]
     assert "this kernel has none for ext4 (CONFIG_QFMT_V2)" in problems_of(
         plan(EMPTY, rows=rows, kernel={"CONFIG_QFMT_V2": False})
     )
@@ -345,7 +345,7 @@ def test_removed_disk_is_unmounted_and_keeps_its_data() -> None:
 # --- Runs that were cut short ---
 
 
-def begun(**more: Any) -> dict[str, dict[str, Any]]:
+def begun(**more: Any) -> dict[str, Any]:
     return {"B": {"uuid": "u", "table": "t", "part": "p", "size": EMPTY.size, "finished": False, **more}}
 
 
@@ -368,7 +368,7 @@ def test_an_interrupted_run_is_completed(disk: Disk, table: bool) -> None:
 
 def test_unsigned_data_is_not_formatted_before_mkfs_began() -> None:
     for disk in (parted(content=Content(blank=False)), dataclasses.replace(EMPTY, content=Content(blank=False))):
-        rows = [{**DATA, "partition": bool(disk.partitions)}]
+        rows: Any = [{**DATA, "partition": bool(disk.partitions)}]
         table = "t" if disk.partitions else ""
         result = plan(disk, rows=rows, record=begun(table=table))
         assert "is not empty" in problems_of(result)
@@ -411,7 +411,7 @@ CONTENTS = st.builds(
     signatures=st.sampled_from([(), ("gpt",), ("ext4", "zfs_member")]),
     blank=st.booleans(),
 )
-USES: dict[str, Any] = {
+USES: Any = {
     "mounts": st.sampled_from([(), ("/",), ("/data",), ("[SWAP]",)]),
     "held_by": st.sampled_from([(), ("lvm vg-x",)]),
 }
@@ -451,9 +451,7 @@ def signed(disk: Disk) -> bool:
 
 
 @given(DISKS, ROWS, RECORDS)
-def test_write_needs_a_free_disk_that_is_empty_or_confirmed(
-    disk: Disk, row: dict[str, Any], record: dict[str, Any]
-) -> None:
+def test_write_needs_a_free_disk_that_is_empty_or_confirmed(disk: Disk, row: Any, record: Any) -> None:
     for confirm in ((), ("B",)):
         result = plan(disk, rows=[row], confirm=confirm, record=record)
         if result.requirements or not result.works[0].destroys:
@@ -472,7 +470,7 @@ def test_write_needs_a_free_disk_that_is_empty_or_confirmed(
 
 
 @given(DISKS, ROWS, RECORDS)
-def test_a_finished_plan_leaves_nothing_to_do(disk: Disk, row: dict[str, Any], record: dict[str, Any]) -> None:
+def test_a_finished_plan_leaves_nothing_to_do(disk: Disk, row: Any, record: Any) -> None:
     first = plan(disk, rows=[row], confirm=("B",), record=record)
     if first.requirements:
         return
@@ -528,7 +526,7 @@ def test_record_of_the_twin_is_not_taken() -> None:
 
 def test_shared_serial_confirms_no_wipe() -> None:
     disks = twin("usb-0:0", "/dev/sdb", content=OLD), twin("usb-0:1", "/dev/sdc", content=OLD)
-    rows = [{**DOCKED[0], "wipe": True}]
+    rows: Any = [{**DOCKED[0], "wipe": True}]
     assert "repeat the id: storage_confirm_wipe: [usb-0:0]" in problems_of(plan(*disks, rows=rows, confirm=("DOCK",)))
     assert problems_of(plan(*disks, rows=rows, confirm=("usb-0:0",))) == ""
 
@@ -540,7 +538,7 @@ def test_each_name_of_a_disk_confirms_its_wipe(serial: str) -> None:
     # Another disk without serial "has the same".
     disk = Disk("/dev/sdb", 100 * GB, ids=("ata-B", "wwn-B"), serial=serial, names=names, content=OLD)
     disk = dataclasses.replace(disk, shared_serial=not serial)
-    rows = [{"id": "wwn-B", "role": "data", "wipe": True}]
+    rows: Any = [{"id": "wwn-B", "role": "data", "wipe": True}]
     for name in ("wwn-B", serial or "ata-B"):
         result = plan(disk, rows=rows, confirm=(name,))
         assert problems_of(result) == "" and result.works[0].wipe
@@ -549,7 +547,7 @@ def test_each_name_of_a_disk_confirms_its_wipe(serial: str) -> None:
 
 def test_id_of_a_disk_with_a_shared_serial_is_not_its_name() -> None:
     disk = dataclasses.replace(twin("usb-0:0", "/dev/sdb", content=OLD), ids=("ata-DOCK", "usb-0:0"))
-    rows = [{**DOCKED[0], "wipe": True}]
+    rows: Any = [{**DOCKED[0], "wipe": True}]
     assert "[usb-0:0]" in problems_of(plan(disk, rows=rows, confirm=("ata-DOCK",)))
 
 
@@ -570,7 +568,7 @@ def test_key_is_unique_or_the_disk_is_refused(serials: list[str]) -> None:
         )
         for number, serial in enumerate(serials)
     ]
-    rows = [{"id": f"usb-{number}", "mount": f"/m{number}"} for number in range(len(serials))]
+    rows: Any = [{"id": f"usb-{number}", "mount": f"/m{number}"} for number in range(len(serials))]
     keys = [work.key for work in plan(*disks, rows=rows).works]
     assert len(keys) == len(set(keys)) == len(serials)
     by_serial = plan(*disks, rows=[{"serial": serial, "mount": f"/{serial}"} for serial in {*serials} - {""}])

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import request
 
-DATA = {"serial": "A", "role": "data"}
+DATA: Any = {"serial": "A", "role": "data"}
 
 
-def problems(*rows: dict[str, Any]) -> str:
+def problems(*rows: Any) -> str:
     return "; ".join(f"{row['problem']} -> {row['remedy']}" for row in request.read_entries(rows)[1])
 
 
@@ -20,7 +20,7 @@ def test_role_of_a_disk_sets_mount_point_label_and_nofail() -> None:
 
 
 def test_disks_are_mounted_from_the_outside_in() -> None:
-    rows = [{"serial": "B", "role": "cache"}, DATA, {"serial": "C", "mount": "/data/a/b/"}]
+    rows: Any = [{"serial": "B", "role": "cache"}, DATA, {"serial": "C", "mount": "/data/a/b/"}]
     assert [entry.mount for entry in request.read_entries(rows)[0]] == ["/data", "/data/cache", "/data/a/b"]
 
 
@@ -34,7 +34,7 @@ def test_disks_are_mounted_from_the_outside_in() -> None:
     ],
 )
 def test_own_mount_options_replace_defaults_of_their_kind(options: list[str], quota: bool, expected: str) -> None:
-    (entry,) = request.read_entries([{**DATA, "options": options, "quota": quota}])[0]
+    (entry,) = request.read_entries([DATA | {"options": options, "quota": quota}])[0]
     assert ",".join(entry.options) == expected
 
 
@@ -61,7 +61,7 @@ def test_own_mount_options_replace_defaults_of_their_kind(options: list[str], qu
         ({"owner": "alice", "fs": "vfat", "label": "X"}, "options uid="),
     ],
 )
-def test_bad_disks_are_refused_with_the_remedy(change: dict[str, Any], expected: str) -> None:
+def test_bad_disks_are_refused_with_the_remedy(change: Any, expected: str) -> None:
     assert expected in problems({**DATA, **change})
 
 
@@ -79,9 +79,7 @@ def test_duplicate_mount_point_or_label_is_refused() -> None:
 ENTRIES, _REFUSED = request.read_entries([DATA, {"serial": "B", "role": "cache", "quota": True, "mode": "0775"}])
 
 
-def directories(
-    rows: list[dict[str, Any]], environment: dict[str, str] | None = None
-) -> tuple[list[request.Directory], str]:
+def directories(rows: list[Any], environment: dict[str, str] | None = None) -> tuple[list[request.Directory], str]:
     found, refused = request.read_directories(rows, ["alice"], environment or {}, ENTRIES)
     return found, "; ".join(f"{row['variable']} {row['problem']} -> {row['remedy']}" for row in refused)
 
@@ -108,7 +106,7 @@ def test_shared_directory_is_setgid_and_parents_come_first() -> None:
         ({"path": "/data/x", "quota": "1G"}, "and the disk at /data has none -> set `quota: true`"),
     ],
 )
-def test_bad_directories_are_refused(row: dict[str, Any], expected: str) -> None:
+def test_bad_directories_are_refused(row: Any, expected: str) -> None:
     assert expected in directories([row])[1]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage import units
@@ -18,7 +19,11 @@ def test_units_are_named_as_systemd_names_them() -> None:
 
 
 def test_late_disk_is_mounted_with_its_dependents() -> None:
-    rows = [{"serial": "A", "role": "data"}, {"serial": "B", "role": "cache"}, {"serial": "C", "mount": "/datasets"}]
+    rows: Any = [
+        {"serial": "A", "role": "data"},
+        {"serial": "B", "role": "cache"},
+        {"serial": "C", "mount": "/datasets"},
+    ]
     entries, refused = read_entries(rows)
     files = units.drop_ins(entries, "/data/cache")
     wants = {row["path"].split("/")[4]: row["content"].split("Wants=")[1] for row in files["files"]}

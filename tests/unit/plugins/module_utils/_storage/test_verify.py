@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._storage.verify import environment, findings
 
 STATUS = ["dataset-cache", "status"]
 DISKS = {"id": "storage.disks", "status": "pass", "evidence": "all there", "remedy": ""}
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "findings": [DISKS],
     "trim": True,
     "container": False,
@@ -31,8 +32,8 @@ OUTPUTS = {
 }
 
 
-def found(request: dict[str, Any], **outputs: tuple[int, str, str]) -> dict[str, dict[str, str]]:
-    answers = {**OUTPUTS, **{name.replace("_", "-"): output for name, output in outputs.items()}}
+def found(request: Any, **outputs: tuple[int, str, str]) -> dict[str, Finding]:
+    answers: Any = {**OUTPUTS, **{name.replace("_", "-"): output for name, output in outputs.items()}}
     return {row["id"]: row for row in findings(lambda command, **_options: answers[command[0]], request)}
 
 
@@ -49,13 +50,13 @@ def test_all_is_well() -> None:
         ({"sh": (1, "", "")}, "storage.environment", "without HF_HOME: alice"),
     ],
 )
-def test_what_is_wrong_fails(outputs: dict[str, Any], identifier: str, evidence: str) -> None:
+def test_what_is_wrong_fails(outputs: Any, identifier: str, evidence: str) -> None:
     row = found(REQUEST, **outputs)[identifier]
     assert row["status"] == "fail" and evidence in row["evidence"] and row["remedy"]
 
 
 def test_what_nobody_asks_for_is_skipped() -> None:
-    request = {**REQUEST, "trim": False, "cache_directory": "", "environment": {}}
+    request: Any = {**REQUEST, "trim": False, "cache_directory": "", "environment": {}}
     rows = found(request)
     assert [rows[f"storage.{name}"]["status"] for name in ("trim", "cache", "environment")] == ["skip"] * 3
     assert "storage.confinement" not in rows

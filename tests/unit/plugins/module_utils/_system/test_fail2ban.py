@@ -17,7 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.fail
     stronger,
 )
 
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     "fail2ban_bantime": "1h",
     "fail2ban_findtime": "10m",
     "fail2ban_maxretry": 5,
@@ -26,7 +26,7 @@ REQUEST: dict[str, Any] = {
 
 
 def refused(**options: Any) -> dict[str, str]:
-    return {entry["variable"]: entry["problem"] for entry in problems("xrdp", {**REQUEST, **options})}
+    return {entry["variable"]: entry["problem"] for entry in problems("xrdp", REQUEST | options)}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def refused(**options: Any) -> dict[str, str]:
         ({"fail2ban_ignoreip": ["a\nb"]}, "xrdp_fail2ban_ignoreip", "which is no address"),
     ],
 )
-def test_a_wrong_entry_is_refused_and_named(options: dict[str, Any], variable: str, why: str) -> None:
+def test_a_wrong_entry_is_refused_and_named(options: Any, variable: str, why: str) -> None:
     assert why in refused(**options)[variable]
 
 
@@ -52,7 +52,7 @@ def test_a_wrong_entry_is_refused_and_named(options: dict[str, Any], variable: s
         {"fail2ban_ignoreip": ["192.0.2.9", "192.0.2.0/24", "2001:db8::/32", "laptop.example.org"]},
     ],
 )
-def test_options_that_fail2ban_reads_are_accepted(options: dict[str, Any]) -> None:
+def test_options_that_fail2ban_reads_are_accepted(options: Any) -> None:
     assert refused(**options) == {}
 
 
@@ -120,7 +120,7 @@ def test_what_a_jail_puts_out_of_force(tmp_path: Path, files: dict[str, str], fo
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     own = "/etc/fail2ban/jail.d/rigwright.local"
-    named = overridden(Tree(str(tmp_path)), "sshd", own, {**REQUEST, "fail2ban_ignoreip": ["192.0.2.9"]})
+    named = overridden(Tree(str(tmp_path)), "sshd", own, REQUEST | {"fail2ban_ignoreip": ["192.0.2.9"]})
     assert [line.replace("/etc/fail2ban/", "") for line in named] == found
 
 
@@ -143,7 +143,7 @@ def test_a_later_file_puts_the_values_of_the_role_out_of_force(
     folder.mkdir(parents=True)
     (folder / name).write_text(text)
     own = "/etc/fail2ban/jail.d/rigwright.local"
-    named = stronger(Tree(str(tmp_path)), "sshd", own, {**REQUEST, "fail2ban_ignoreip": ["192.0.2.9"]})
+    named = stronger(Tree(str(tmp_path)), "sshd", own, REQUEST | {"fail2ban_ignoreip": ["192.0.2.9"]})
     assert [line.replace("/etc/fail2ban/", "") for line in named] == found
 
 

@@ -33,7 +33,7 @@ GPU = {
     "power_limit_w": 700.0,
     "processes": [PROCESS],
 }
-HEADER: dict[str, Any] = {"time": 1764076800.0, "interval_s": 15, "host": "ws1", "driver": "580.95.05", "problem": ""}
+HEADER: Any = {"time": 1764076800.0, "interval_s": 15, "host": "ws1", "driver": "580.95.05", "problem": ""}
 
 
 def changed(path: str, value: Any) -> str:
@@ -115,5 +115,5 @@ def test_snapshot_of_many_processes_stays_small() -> None:
     rows = [{**PROCESS, "pid": pid, "name": "x" * 200, "memory_mib": pid} for pid in range(6000)]
     text = gpu_snapshot.as_text(HEADER, [{**GPU, "processes": rows}])
     assert len(text) < gpu_snapshot.LIMIT
-    kept = [row["pid"] for row in gpu_snapshot.parse(text)["gpus"][0]["processes"]]
+    kept = [row["pid"] or 0 for row in gpu_snapshot.parse(text)["gpus"][0]["processes"]]
     assert len(kept) > 1000 and max(kept) == 5999

@@ -14,7 +14,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._system.grou
 )
 
 
-def group(name: str, *members: str, append: bool = True, state: str = "present") -> dict[str, Any]:
+def group(name: str, *members: str, append: bool = True, state: str = "present") -> Any:
     return {"name": name, "members": list(members), "append": append, "state": state}
 
 
@@ -31,9 +31,7 @@ def group(name: str, *members: str, append: bool = True, state: str = "present")
         (None, group("lab", state="absent"), None),
     ],
 )
-def test_users_who_should_be_members(
-    current: list[str] | None, requested: dict[str, Any], wanted: list[str] | None
-) -> None:
+def test_users_who_should_be_members(current: list[str] | None, requested: Any, wanted: list[str] | None) -> None:
     assert plan({"lab": current}, [requested]) == {"lab": wanted}
 
 

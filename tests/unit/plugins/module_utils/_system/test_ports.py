@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.ports import port_requirements
 
 
-def listener(port: int, process: str | None, unit: str | None, protocol: str = "tcp") -> dict[str, Any]:
+def listener(port: int, process: str | None, unit: str | None, protocol: str = "tcp") -> Listener:
     return {"protocol": protocol, "address": "127.0.0.1", "port": port, "process": process, "pid": 1, "unit": unit}
 
 

@@ -18,7 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan i
 from tests.unit.support.xrdp import FRESH, GNOME_49, OPEN, REQUEST, XFCE, request
 
 
-def problems(params: dict[str, Any], facts: Facts) -> dict[str, str]:
+def problems(params: Any, facts: Facts) -> dict[str, str]:
     return {entry["variable"]: entry["problem"] for entry in checks.requirements(params, facts, decide(params, facts))}
 
 

@@ -19,7 +19,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.plan i
 from tests.unit.support.xrdp import FRESH, OPEN, PACKAGED, REQUEST, XFCE, request
 
 
-def statuses(params: dict[str, Any], facts: Facts) -> dict[str, tuple[str, str]]:
+def statuses(params: Any, facts: Facts) -> dict[str, tuple[str, str]]:
     found = findings.findings(params, facts, decide(params, facts))
     return {entry["id"].removeprefix("xrdp."): (entry["status"], entry["evidence"]) for entry in found}
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp import gnome
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome import Answers, Facts
 from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.gnome_remote_desktop import Settings
 
-PARAMS: dict[str, Any] = {
+PARAMS: Any = {
     "port": 3389,
     "networks": [],
     "users": [],
@@ -28,11 +29,11 @@ SETTINGS = Settings(
 REQUIRED = "network level authentication is required"
 
 
-def variables(params: dict[str, Any], facts: Facts | None = None) -> list[str]:
-    return [problem["variable"] for problem in gnome.problems({**PARAMS, **params}, facts or Facts())]
+def variables(params: Any, facts: Facts | None = None) -> list[str]:
+    return [problem["variable"] for problem in gnome.problems(PARAMS | params, facts or Facts())]
 
 
-def statuses(found: list[dict[str, str]]) -> dict[str, str]:
+def statuses(found: list[Finding]) -> dict[str, str]:
     return {finding["id"].partition(".")[2]: finding["status"] for finding in found}
 
 
@@ -50,10 +51,8 @@ def test_a_whole_request_is_accepted() -> None:
         ({"machine_user": ""}, "xrdp_machine_user", "is empty"),
     ],
 )
-def test_an_impossible_request_is_refused_with_its_variable(
-    params: dict[str, Any], variable: str, problem: str
-) -> None:
-    (found,) = gnome.problems({**PARAMS, **params}, Facts())
+def test_an_impossible_request_is_refused_with_its_variable(params: Any, variable: str, problem: str) -> None:
+    (found,) = gnome.problems(PARAMS | params, Facts())
     assert found["variable"] == variable
     assert problem in found["problem"]
     assert found["remedy"]
@@ -68,8 +67,8 @@ def test_another_display_manager_is_refused_and_none_is_not() -> None:
 def test_a_daemon_with_all_settings_is_configured() -> None:
     assert gnome.configured(PARAMS, Facts(settings=SETTINGS))
     assert not gnome.configured(PARAMS, Facts())
-    assert not gnome.configured({**PARAMS, "machine_password": "another one of them"}, Facts(settings=SETTINGS))
-    assert not gnome.configured({**PARAMS, "port": 3390}, Facts(settings=SETTINGS))
+    assert not gnome.configured(PARAMS | {"machine_password": "another one of them"}, Facts(settings=SETTINGS))
+    assert not gnome.configured(PARAMS | {"port": 3390}, Facts(settings=SETTINGS))
 
 
 def test_a_new_credential_restarts_the_daemon() -> None:
@@ -82,7 +81,7 @@ def test_a_new_credential_restarts_the_daemon() -> None:
     ("sessions", "allowed", "may"), [([], False, True), (["alice"], False, False), (["alice"], True, True)]
 )
 def test_a_restart_waits_for_users_to_leave(sessions: list[str], allowed: bool, may: bool) -> None:
-    units = gnome.units({**PARAMS, "allow_disruption": allowed}, Facts(sessions=sessions))
+    units = gnome.units(PARAMS | {"allow_disruption": allowed}, Facts(sessions=sessions))
     assert units[-1]["may_restart"] is may
 
 
@@ -90,7 +89,7 @@ def test_the_removal_waits_for_users_to_leave() -> None:
     busy = Facts(sessions=["alice"], managed=True)
     (problem,) = gnome.absence_problems(PARAMS, busy)
     assert "alice" in problem["problem"]
-    assert gnome.absence_problems({**PARAMS, "allow_disruption": True}, busy) == []
+    assert gnome.absence_problems(PARAMS | {"allow_disruption": True}, busy) == []
     assert gnome.absence_problems(PARAMS, Facts(managed=True)) == []
     assert gnome.absence_problems(PARAMS, Facts(sessions=["alice"])) == []
 
@@ -103,19 +102,19 @@ def test_the_removal_waits_for_users_to_leave() -> None:
         ({"tls_cert": "/etc/ssl/ws.crt", "tls_key": "/etc/ssl/ws.key"}, "/etc/ssl/ws.crt"),
     ],
 )
-def test_the_certificate_is_in_a_directory_of_root(params: dict[str, Any], path: str) -> None:
-    assert gnome.certificate_paths({**PARAMS, **params})[0] == path
+def test_the_certificate_is_in_a_directory_of_root(params: Any, path: str) -> None:
+    assert gnome.certificate_paths(PARAMS | params)[0] == path
 
 
 def test_users_without_effect_and_a_text_boot_are_warnings() -> None:
-    found = gnome.findings({**PARAMS, "users": ["alice"]}, Facts(boots_to="multi-user.target"))
+    found = gnome.findings(PARAMS | {"users": ["alice"]}, Facts(boots_to="multi-user.target"))
     assert statuses(found) == {"users": "warn", "boot": "warn"}
     assert statuses(gnome.findings(PARAMS, Facts())) == {"users": "pass", "boot": "pass"}
 
 
 def proof(answers: Answers, networks: tuple[str, ...] = (), settings: Settings = SETTINGS) -> dict[str, str]:
     return statuses(
-        gnome.proof_findings({**PARAMS, "networks": list(networks)}, Facts(settings=settings), answers, "AB:CD")
+        gnome.proof_findings(PARAMS | {"networks": list(networks)}, Facts(settings=settings), answers, "AB:CD")
     )
 
 
@@ -138,7 +137,7 @@ def test_a_daemon_that_requires_authentication_passes() -> None:
         ({"reached": True}, "reach"),
     ],
 )
-def test_each_wrong_answer_fails(change: dict[str, Any], failed: str) -> None:
+def test_each_wrong_answer_fails(change: Any, failed: str) -> None:
     found = proof(GOOD._replace(**change))
     assert [name for name, status in found.items() if status == "fail"] == [failed]
 

@@ -10,7 +10,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._xrdp.reques
 
 from tests.unit.support import xrdp
 
-REQUEST: dict[str, Any] = {
+REQUEST: Any = {
     **xrdp.REQUEST,
     "session_env": {"LANG": "de_DE.UTF-8"},
     "ini_overrides": {"Globals": {"max_bpp": "24"}},
@@ -59,25 +59,25 @@ def test_a_valid_request_is_not_refused():
     ],
 )
 def test_an_invalid_request_is_refused(change, variable, text):
-    found = problems({**REQUEST, **change})
+    found = problems(REQUEST | change)
     assert [entry["variable"] for entry in found] == [variable]
     assert text in found[0]["problem"]
     assert found[0]["remedy"]
 
 
 def test_a_desktop_is_allowed_to_end_after_a_time():
-    assert problems({**REQUEST, "kill_disconnected": True, "disconnected_timeout": 3600}) == []
+    assert problems(REQUEST | {"kill_disconnected": True, "disconnected_timeout": 3600}) == []
 
 
 def test_the_variable_to_use_instead_is_named():
-    found = problems({**REQUEST, "ini_overrides": {"Globals": {"port": "3390"}}})
+    found = problems(REQUEST | {"ini_overrides": {"Globals": {"port": "3390"}}})
     assert found[0]["remedy"] == "use xrdp_port and xrdp_networks"
     assert all(name == name.lower() for sections in OWN.values() for options in sections.values() for name in options)
 
 
 def test_all_wrong_entries_are_refused_at_once():
     change = {"networks": ["office", "192.168.1.7/24"], "tls_names": ["a b", "c d"], "fail2ban_bantime": "soon"}
-    found = [f"{entry['variable']} {entry['problem']}" for entry in problems({**REQUEST, **change})]
+    found: Any = [f"{entry['variable']} {entry['problem']}" for entry in problems(REQUEST | change)]
     assert len(found) == 5
     for text in ("'office'", "'192.168.1.7/24'", "a b", "c d", "'soon'"):
         assert any(text in line for line in found), text

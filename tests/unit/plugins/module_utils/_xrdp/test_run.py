@@ -30,13 +30,13 @@ from ansible_collections.rigwright.workstation.plugins.plugin_utils._plan_reques
 from harness.sandbox.lab import ROOT
 from tests.unit.support.plan import run_role
 
-Run = Callable[..., dict[str, Any]]
+Run = Callable[..., Any]
 
 FIXTURES = Path(__file__).parents[3] / "fixtures/xrdp"
 INI = (FIXTURES / "debian13-xrdp.ini").read_text()
 SESMAN = (FIXTURES / "debian13-sesman.ini").read_text()
-REQUEST: dict[str, Any] = {"users": ["alice"], "tls_names": ["ws.example.org"]}
-CONTEXT: dict[str, Any] = {
+REQUEST: Any = {"users": ["alice"], "tls_names": ["ws.example.org"]}
+CONTEXT: Any = {
     "packages": ["xrdp", "xorgxrdp"],
     "desktops": {"xfce": {"packages": ["xfce4"], "command": "startxfce4"}},
     "gnome_x11": True,
@@ -136,7 +136,7 @@ def found_user(name: str) -> SimpleNamespace:
 def planned(run_module: Run, host: Host) -> Run:
     """Return a function that plans a request; its arguments are options of the role or entries of the context."""
 
-    def run_plan(**given: Any) -> dict[str, Any]:
+    def run_plan(**given: Any) -> Any:
         context = {**CONTEXT, **{name: value for name, value in given.items() if name in CONTEXT}}
         options = {**REQUEST, **{name: value for name, value in given.items() if name not in CONTEXT}}
         values = {"remote_desktop_backend" if name == "backend" else f"xrdp_{name}": options[name] for name in options}
@@ -146,11 +146,11 @@ def planned(run_module: Run, host: Host) -> Run:
     return run_plan
 
 
-def content(result: dict[str, Any], path: str) -> str:
+def content(result: Any, path: str) -> str:
     return next(file["content"] for file in result["files"] if file["path"] == path)
 
 
-def variables(result: dict[str, Any]) -> list[str]:
+def variables(result: Any) -> list[str]:
     return [problem["variable"] for problem in result["requirements"]]
 
 
@@ -237,7 +237,7 @@ def test_port_of_another_program_is_refused(planned: Run, monkeypatch: pytest.Mo
 
 
 def test_steps_are_due_only_for_a_difference(planned: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    requests: list[dict[str, Any]] = []
+    requests: list[Any] = []
 
     def is_due(_module: Any, **request: Any) -> bool:
         requests.append(request)
@@ -291,16 +291,15 @@ def test_options_from_before_the_role_are_compared(planned: Run, host: Host, mon
 @pytest.mark.parametrize(("backend", "ids"), [("xrdp", ["xrdp.tls", "xrdp.confinement"]), ("gnome", ["xrdp.tls"])])
 def test_sandboxing_of_xrdp_is_verified(backend: str, ids: list[str]) -> None:
     exposure = "Overall exposure level for xrdp.service: 2.1 OK"
-    found = run.verified(
-        lambda *_command, **_options: (0, exposure, ""), {"backend": backend, "findings": [{"id": "xrdp.tls"}]}
-    )
+    planned: Any = {"backend": backend, "findings": [{"id": "xrdp.tls"}]}
+    found = run.verified(lambda *_command, **_options: (0, exposure, ""), planned)
     assert [row["id"] for row in found] == ids
     assert {row["status"] for row in found[1:]} <= {"pass"}
 
 
 # --- GNOME's own remote login ---
 
-GNOME: dict[str, Any] = {
+GNOME: Any = {
     "backend": "gnome",
     "machine_password": "Wonder-1and again",
     "gnome_packages": ["gnome-remote-desktop", "openbox"],
@@ -363,7 +362,7 @@ def test_changes_for_xrdp_are_undone(planned: Run, host: Host, monkeypatch: pyte
 
 @pytest.mark.parametrize("request_", [{}, {"state": "absent"}, {**GNOME, "state": "absent"}])
 def test_the_removal_of_gnome_waits_for_its_users(
-    planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch, request_: dict[str, Any]
+    planned: Run, host: Host, monkeypatch: pytest.MonkeyPatch, request_: Any
 ) -> None:
     have_managed(monkeypatch, gnome.DROP_IN)
     host.sessions = REMOTE_SESSION

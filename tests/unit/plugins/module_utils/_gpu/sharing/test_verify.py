@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing import checks, verify
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.sharing.run import NOTHING
 
@@ -14,7 +15,7 @@ PLAN: Any = {**NOTHING, "known": True, "findings": [CHOICE]}
 CHANGED = {"changed": True}
 
 
-def found(check_mode: bool = False, state: str = "present", **changes: Any) -> dict[str, dict[str, str]]:
+def found(check_mode: bool = False, state: str = "present", **changes: Any) -> dict[str, Finding]:
     rows = verify.findings(PLAN | changes, state, check_mode)
     return {row["id"]: row for row in rows}
 

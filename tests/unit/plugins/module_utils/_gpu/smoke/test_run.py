@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke import facts, findings, process
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.smoke.request import Place
 from ansible_collections.rigwright.workstation.plugins.module_utils._roles import smoke_test as smoke_test_role
@@ -73,7 +74,7 @@ def train(run_module: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> Run:
     reports: list[Any] = []
     judge = findings.judge
 
-    def judged(place: Place, report: findings.Report) -> dict[str, str]:
+    def judged(place: Place, report: findings.Report) -> Finding:
         reports.append(report)
         return judge(place, report)
 

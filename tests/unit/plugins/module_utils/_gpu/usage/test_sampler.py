@@ -24,9 +24,7 @@ MORNING = float(calendar.timegm((2028, 2, 29, 9, 0, 0)))
 POWER_W = 100.0
 
 
-def process(
-    pid: int, user: str = "alice", share: int | None = 50, memory_mib: int = 2048, start: float = 1.0
-) -> dict[str, Any]:
+def process(pid: int, user: str = "alice", share: int | None = 50, memory_mib: int = 2048, start: float = 1.0) -> Any:
     return {
         "pid": pid,
         "user": user,
@@ -53,7 +51,7 @@ class Host:
         self.tree = Tree(str(root))
         self.time, self.clock = MORNING, 1000.0
         self.energy_offset = 0.0
-        self.processes: list[dict[str, Any]] = []
+        self.processes: list[Any] = []
         self.problem = ""
         self.hangs = False
         self.sent: list[tuple[int, str]] = []
@@ -99,16 +97,16 @@ class Host:
             self.clock += step
             self.sampler.sample(self.time, self.clock)
 
-    def day(self, name: str = "2028-02-29") -> dict[str, Any]:
+    def day(self, name: str = "2028-02-29") -> Any:
         self.sampler.save(self.clock)
-        found: dict[str, Any] = json.loads(self.tree.text(days.path_of(name)))
+        found: Any = json.loads(self.tree.text(days.path_of(name)))
         return found
 
     def row(self, name: str = "2028-02-29", user: str = "alice") -> dict[str, float]:
         (row,) = (row for row in self.day(name)["rows"] if row["user"] == user)
         return {key: row[key] for key in ("held_s", "busy_s", "gib_s", "joules")}
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Any:
         return gpu_snapshot.parse(self.tree.text(gpu_snapshot.PATH))
 
 
