@@ -257,7 +257,9 @@ def templates(role: Role) -> Iterator[str]:
             continue
         if not re.fullmatch(r"(etc|opt|usr|var|srv|root|home)/.+\.j2", name):
             yield f"templates/{name} does not mirror a path on the target"
-        elif template not in used and name not in text and f'/{name.removesuffix(".j2")}"' not in planned:
+        elif template not in used and not (
+            name in text or f'"{name}"' in planned or f'/{name.removesuffix(".j2")}"' in planned
+        ):
             yield f"templates/{name} is used by nothing"
         elif template not in used and mentions(template.read_text(), role.secrets):
             yield f"templates/{name} holds a secret: make the file in secret_files of the role"

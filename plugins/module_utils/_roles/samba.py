@@ -9,14 +9,15 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.plan import Planner
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.verify import findings
 
 
-def plan(request: dict[str, t.Any], host: Host) -> dict[str, t.Any]:
+def plan(request: dict[str, t.Any], host: Host) -> Plan:
     return Planner(host, request).run()
 
 
 def verify(request: dict[str, t.Any], host: Host) -> list[Finding]:
-    return findings(host.run_client, request, plan(request, host))
+    return findings(host.run_client, request, plan(request, host).result())

@@ -16,6 +16,7 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Unit, stopped
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION, LISTEN, Network
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
@@ -33,7 +34,6 @@ USERSHARES = "/var/lib/samba/usershares"
 _MOST_LINKS = 40
 
 Params = t.Mapping[str, t.Any]
-Unit = dict[str, t.Any]
 # `installed`: whether Samba was there; `units`: those that were, each with `enabled` and `active`.
 Before = dict[str, t.Any]
 
@@ -137,14 +137,14 @@ def drop_in(params: Params) -> str:
 
 def units(
     params: Params, before: Before | None, windows: bool, macos: bool, connected: t.Collection[str], announces: bool
-) -> dict[str, list[Unit]]:
-    """Return units to stop and units to run: with the role, or after its removal.
+) -> list[Unit]:
+    """Return units to stop, then units to run: with the role, or after its removal.
 
     :param before: None where the role never was.
     :param announces: whether the role has had the host announced to Windows so far.
     """
     if params["state"] == "absent":
-        return _units_afterwards(params, before) if before else {"stop": [], "units": []}
+        return _units_afterwards(params, before) if before else []
     serving: Unit = {
         "name": SMBD,
         "enabled": True,
@@ -154,25 +154,25 @@ def units(
         "may_restart": bool(params["allow_disruption"]) or not connected,
         "validate": f"/usr/bin/testparm -s --suppress-prompt {CONFIGURATION}",
     }
-    stop = [{"name": name, "state": "stopped", "enabled": False} for name in OTHERS]
-    run = [serving]
+    stop, run = [*OTHERS], [serving]
     if windows:
         run.append({"name": params["discovery_unit"], "enabled": True, "restart_on": [drop_in(params)]})
     elif announces:
-        stop.append({"name": params["discovery_unit"], "state": "stopped", "enabled": False})
+        stop.append(params["discovery_unit"])
     if macos:
         run.append({"name": AVAHI, "enabled": True})
-    return {"stop": stop, "units": run}
+    return [*stopped(*stop), *run]
 
 
-def _units_afterwards(params: Params, before: Before) -> dict[str, list[Unit]]:
+def _units_afterwards(params: Params, before: Before) -> list[Unit]:
     """Return units for the removal: what ran before the role runs again, with its own files; other units stop."""
-    found: dict[str, list[Unit]] = {"stop": [], "units": []}
+    stop: list[Unit] = []
+    run: list[Unit] = []
     for name in unit_names(params):
         was = before["units"].get(name, {"enabled": False, "active": False})
         if not was["active"]:
-            found["stop"].append({"name": name, "state": "stopped", "enabled": was["enabled"]})
+            stop.append({"name": name, "state": "stopped", "enabled": was["enabled"]})
         else:
             again = {SMBD: [CONFIGURATION, LISTEN], params["discovery_unit"]: [drop_in(params)]}.get(name, [])
-            found["units"].append({"name": name, "enabled": was["enabled"], "restart_on": again})
-    return found
+            run.append({"name": name, "enabled": was["enabled"], "restart_on": again})
+    return [*stop, *run]

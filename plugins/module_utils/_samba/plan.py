@@ -15,9 +15,18 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import (
+    Directory,
+    File,
+    Packages,
+    Pending,
+    Plan,
+    stopped,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
     checks,
     config,
@@ -63,7 +72,7 @@ class Planner:
         self.coming = [row["target"] for row in self.planned.get("mounts") or []]
         self.networks = checks.networks_of(self.params)
 
-    def run(self) -> dict[str, t.Any]:
+    def run(self) -> Plan:
         present = self.params["state"] == "present"
         wrong = list(checks.problems_of_request(self.params)) if present else []
         wrong += users.problems_of_request(self.params["users"], self._uids()) if present else []
@@ -79,28 +88,72 @@ class Planner:
         recorded = read_before(self.host)
         before = recorded or (self._before_now() if present else None)
         wanted = self._directories(mounts, facts.real) if present else []
-        return {
-            "installed": self.installed,
-            "requirements": wrong,
-            "findings": findings.findings(self.params, facts),
-            "install": self._missing(windows, macos) if present else [],
-            "before": json.dumps(before, sort_keys=True),
-            "before_due": present and not recorded,
-            "smb_conf": texts[0],
-            "listen": texts[1],
-            "ports": host.ports(self.params["port"], windows, macos),
-            "interfaces": self.host.interfaces(self.networks),
-            "windows": windows,
-            "macos": macos,
-            **host.units(
-                self.params, before, windows, macos, facts.connected, self.host.exists(host.drop_in(self.params))
+        announces = self.host.exists(host.drop_in(self.params))
+        packages = self._packages(before, windows, macos, record_due=not recorded) if present else Packages()
+        return Plan(
+            requirements=wrong,
+            findings=findings.findings(self.params, facts),
+            packages=packages,
+            directories=self._folders(windows, macos),
+            files=[] if wrong else self._files(windows, macos),
+            checks=[f"{TESTPARM} -s --suppress-prompt {config.CONFIGURATION}"],
+            units=host.units(self.params, before, windows, macos, facts.connected, announces),
+            pending=Pending(
+                "samba.pending",
+                waits=f"still listens as before: connected are {', '.join(facts.connected)}",
+                done="Samba runs with this configuration",
+                remedy="run again when they are gone (`smbstatus`), or set samba_allow_disruption",
             ),
-            "connected": list(facts.connected),
-            "directories": wanted,
-            "directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
-            **self._users(facts, wrong, accounts_now is not None, texts[0] if present else ""),
-            "mounts": mounts,
-        }
+            values={
+                "installed": self.installed,
+                "smb_conf": texts[0],
+                "listen": texts[1],
+                "interfaces": self.host.interfaces(self.networks),
+                "windows": windows,
+                "macos": macos,
+                "share_directories": wanted,
+                "share_directories_due": self._directories_due(wanted) if not wrong else bool(wanted),
+                **self._users(facts, wrong, accounts_now is not None, texts[0] if present else ""),
+                "mounts": mounts,
+            },
+        )
+
+    def _packages(self, before: host.Before | None, windows: bool, macos: bool, record_due: bool) -> Packages:
+        """Return the packages. The record of the host is written before them, since `absent` restores that state."""
+        missing = self._missing(windows, macos)
+        # They let guests in, as their packages configure them.
+        new = [] if self.installed or not missing else [host.SMBD, *host.OTHERS]
+        new += [self.params["discovery_unit"]] if {*self.params["packages"]["windows"]} & {*missing} else []
+        return Packages(
+            directories=[{"path": os.path.dirname(BEFORE)}],
+            files=[{"path": BEFORE, "content": json.dumps(before, sort_keys=True)}],
+            files_due=record_due,
+            install=missing,
+            new_units=stopped(*new),
+        )
+
+    def _folders(self, windows: bool, macos: bool) -> list[Directory]:
+        paths = ["/etc/samba", "/etc/nftables.d", "/etc/nftables.d/rigwright"]
+        paths += [os.path.dirname(host.drop_in(self.params))] if windows else []
+        paths += ["/etc/avahi", "/etc/avahi/services"] if macos else []
+        return [{"path": path} for path in paths]
+
+    def _files(self, windows: bool, macos: bool) -> list[File]:
+        ports = host.ports(self.params["port"], windows, macos)
+        found: list[File] = [
+            {"path": config.CONFIGURATION},
+            {"path": config.LISTEN},
+            {
+                "path": "/etc/nftables.d/rigwright/samba.nft",
+                "content": rules.fragment(ports, self.params["networks"], "samba"),
+            },
+        ]
+        if windows:
+            template = "etc/systemd/system/wsdd2.service.d/rigwright.conf.j2"
+            found.append({"path": host.drop_in(self.params), "template": template})
+        if macos:
+            found.append({"path": "/etc/avahi/services/rigwright-samba.service"})
+        return found
 
     def _uids(self) -> dict[str, int]:
         named = {user["name"] for user in self.params["users"]}

@@ -63,7 +63,8 @@ def test_the_interfaces_of_a_network(tree: host.Host, monkeypatch: pytest.Monkey
     assert tree.interfaces([ipaddress.ip_network("10.0.0.0/24")]) == ["eth0"]
 
 
-def of(**more: Any) -> dict[str, Any]:
+def of(**more: Any) -> dict[str, list[Any]]:
+    """Return the units of a plan by their state."""
     given = {
         "before": {"installed": False, "units": {}},
         "windows": False,
@@ -72,13 +73,16 @@ def of(**more: Any) -> dict[str, Any]:
         "announces": False,
     }
     params = {**PARAMS, **{key: more.pop(key) for key in list(more) if key in PARAMS}}
-    return host.units(params, **{**given, **more})
+    found: dict[str, list[Any]] = {"stopped": [], "started": []}
+    for unit in host.units(params, **{**given, **more}):
+        found[unit.get("state", "started")].append(unit)
+    return found
 
 
 def test_netbios_is_off_and_a_change_of_shares_is_a_reload() -> None:
     found = of()
-    assert [unit["name"] for unit in found["stop"]] == ["nmbd.service", "samba-ad-dc.service"]
-    (smbd,) = found["units"]
+    assert [unit["name"] for unit in found["stopped"]] == ["nmbd.service", "samba-ad-dc.service"]
+    (smbd,) = found["started"]
     assert (smbd["reload_on"], smbd["restart_on"]) == (["/etc/samba/smb.conf"], ["/etc/samba/rigwright-listen.conf"])
 
 
@@ -86,15 +90,15 @@ def test_netbios_is_off_and_a_change_of_shares_is_a_reload() -> None:
     ("connected", "allowed", "may"), [([], False, True), (["10.0.0.7"], False, False), (["10.0.0.7"], True, True)]
 )
 def test_a_restart_waits_for_connected_clients(connected: list[str], allowed: bool, may: bool) -> None:
-    assert of(connected=connected, allow_disruption=allowed)["units"][0]["may_restart"] is may
+    assert of(connected=connected, allow_disruption=allowed)["started"][0]["may_restart"] is may
 
 
 def test_windows_and_macs_are_answered_where_asked_for() -> None:
-    assert [unit["name"] for unit in of(windows=True, macos=True)["units"]][1:] == [
+    assert [unit["name"] for unit in of(windows=True, macos=True)["started"]][1:] == [
         "wsdd2.service",
         "avahi-daemon.service",
     ]
-    assert "wsdd2.service" in [unit["name"] for unit in of(announces=True)["stop"]]
+    assert "wsdd2.service" in [unit["name"] for unit in of(announces=True)["stopped"]]
 
 
 def test_absent_restores_the_units_of_the_host() -> None:
@@ -103,11 +107,11 @@ def test_absent_restores_the_units_of_the_host() -> None:
         "avahi-daemon.service": {"enabled": True, "active": False},
     }
     found = of(state="absent", before={"installed": True, "units": was})
-    assert [unit["name"] for unit in found["units"]] == ["smbd.service"]
-    stopped = {unit["name"]: unit["enabled"] for unit in found["stop"]}
+    assert [unit["name"] for unit in found["started"]] == ["smbd.service"]
+    stopped = {unit["name"]: unit["enabled"] for unit in found["stopped"]}
     assert stopped["avahi-daemon.service"] is True
     assert stopped["wsdd2.service"] is False
-    assert of(state="absent", before=None) == {"stop": [], "units": []}
+    assert of(state="absent", before=None) == {"stopped": [], "started": []}
 
 
 def test_ports_that_the_network_reaches() -> None:

@@ -101,7 +101,7 @@ def test_a_share_is_planned_and_tried_without_changing_anything(plan: Run, host:
     assert (result["requirements"], result["changed"]) == ([], False)
     assert f"path = {host.root}/data" in result["smb_conf"] and "interfaces = lo" in result["listen"]
     assert result["smb_conf"] + result["listen"] == host.tried, "all that smbd will read is tried"
-    assert (result["install"], result["users_due"], result["windows"]) == ([], True, False)
+    assert (result["packages"]["install"], result["users_due"], result["windows"]) == ([], True, False)
     assert sorted(host.root.rglob("*")) == before
 
 
@@ -162,7 +162,7 @@ def test_invalid_request_is_not_tried_with_testparm(plan: Run, host: Host) -> No
 
 def test_networks_and_hashes_add_their_packages(plan: Run, host: Host) -> None:
     result = plan(users=[{"name": "alice", "nt_hash": "0" * 32}], networks=["10.0.0.0/8"])
-    assert (result["windows"], result["install"]) == (True, ["wsdd2", "python3-samba"])
+    assert (result["windows"], result["packages"]["install"]) == (True, ["wsdd2", "python3-samba"])
     assert "interfaces" not in result["listen"] and "10.0.0.0/8" in result["smb_conf"]
 
 
@@ -179,16 +179,17 @@ def test_a_disk_of_yesterday_is_still_waited_for(plan: Run, host: Host) -> None:
 
 def test_the_original_state_of_the_host_is_recorded_once(plan: Run, host: Host) -> None:
     first = plan()
-    assert first["before_due"] and json.loads(first["before"])["units"]["smbd.service"]["active"]
-    host.write("/var/lib/rigwright_samba/before.json", first["before"])
-    assert not plan()["before_due"]
+    (record,) = first["packages"]["files"]
+    assert first["packages"]["files_due"] and json.loads(record["content"])["units"]["smbd.service"]["active"]
+    host.write(record["path"], record["content"])
+    assert not plan()["packages"]["due"]
     assert "smbd.service" in [unit["name"] for unit in plan(state="absent")["units"]]
 
 
 def test_absent_leaves_a_samba_alone_that_the_role_never_had(plan: Run, host: Host) -> None:
     result = plan(state="absent")
-    assert (result["units"], result["stop"], result["requirements"]) == ([], [], [])
-    assert not (result["users_due"] or result["directories_due"] or result["before_due"])
+    assert (result["units"], result["requirements"]) == ([], [])
+    assert not (result["users_due"] or result["share_directories_due"] or result["packages"]["due"])
 
 
 def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +197,7 @@ def test_a_fresh_host_is_planned_without_samba(plan: Run, host: Host, monkeypatc
         monkeypatch.setattr(planner, name, "/nonexistent")
     host.packages = []
     result = plan()
-    assert (result["requirements"], result["installed"], result["install"]) == ([], False, ["samba"])
+    assert (result["requirements"], result["installed"], result["packages"]["install"]) == ([], False, ["samba"])
 
 
 def test_check_mode_accepts_planned_disks_and_groups(plan: Run, host: Host) -> None:
@@ -229,3 +230,24 @@ def test_shares_of_the_host_are_named_before_and_after(plan: Run, host: Host) ->
     assert named().endswith("/etc/samba/smb.conf: media")
     host.write("/var/lib/samba/usershares/scans", "path=/mnt/scans\nsharename=Scans\x1b[2J\n")
     assert named().endswith("/etc/samba/smb.conf: Scans?[2J, media")
+
+
+def test_new_packages_start_no_unit(plan: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def new(**options: Any) -> list[str]:
+        return [unit["name"] for unit in plan(**options)["packages"]["new_units"]]
+
+    assert new(networks=["10.0.0.0/8"]) == ["wsdd2.service"]
+    host.packages = []
+    monkeypatch.setattr(planner, "SMBD", f"{host.root}/missing")
+    assert new() == ["smbd.service", "nmbd.service", "samba-ad-dc.service"]
+
+
+def test_files_are_those_of_what_announces_the_host(plan: Run) -> None:
+    def paths(**options: Any) -> list[str]:
+        return [os.path.basename(file["path"]) for file in plan(**options)["files"]]
+
+    own = ["smb.conf", "rigwright-listen.conf", "samba.nft"]
+    assert paths() == own
+    assert paths(networks=["10.0.0.0/8"]) == [*own, "rigwright.conf"]
+    # The plan is refused.
+    assert paths(networks=["10.0.0.1/8"]) == []
