@@ -18,19 +18,18 @@ class _Path(t.TypedDict):
     path: str
 
 
-class DirectoryRow(_Path, total=False):
-    """A row of ``directories``. One without a mode is 0755 and root's."""
-
+class _Access(t.TypedDict, total=False):
     mode: str
     owner: str
     group: str
 
 
-class FileRow(DirectoryRow, total=False):
-    """A row of ``files``. Without a source its template is ``templates/<path>.j2`` of the role.
+class DirectoryRow(_Path, _Access, total=False):
+    """A row of ``directories``. One without a mode is 0755 and root's."""
 
-    No plan has a secret: ``secret_files`` of the role returns files with secrets, and the action ``plan`` adds them.
-    """
+
+class FileOptions(_Access, total=False):
+    """What a row of ``files`` may have besides its path."""
 
     template: str
     content: str
@@ -41,6 +40,13 @@ class FileRow(DirectoryRow, total=False):
     merged: bool
     secret: bool
     validate: str | None
+
+
+class FileRow(_Path, FileOptions, total=False):
+    """A row of ``files``. Without a source its template is ``templates/<path>.j2`` of the role.
+
+    No plan has a secret: ``secret_files`` of the role returns files with secrets, and the action ``plan`` adds them.
+    """
 
 
 class _Name(t.TypedDict):

@@ -19,7 +19,12 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import Package
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, Problem
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import DirectoryRow, FileRow, JsonObject
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import (
+    DirectoryRow,
+    FileRow,
+    JsonObject,
+    UnitRow,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import (
     NEUTRAL,
     Options,
@@ -181,7 +186,7 @@ class Host:
 
 @dataclasses.dataclass
 class Plan:
-    """The plan, as the tasks of the role take it."""
+    """What is decided of docker; run.py makes the plan of the role of it."""
 
     edition: str = ARCHIVE
     requirements: list[Problem] = dataclasses.field(default_factory=list)
@@ -192,10 +197,10 @@ class Plan:
     package_files: list[FileRow] = dataclasses.field(default_factory=list)
     repository: JsonObject = dataclasses.field(default_factory=dict)
     directories: list[DirectoryRow] = dataclasses.field(default_factory=list)
-    files: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-    files_afterwards: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    files: list[FileRow] = dataclasses.field(default_factory=list)
+    files_afterwards: list[FileRow] = dataclasses.field(default_factory=list)
     groups: list[GroupRow] = dataclasses.field(default_factory=list)
-    units: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    units: list[UnitRow] = dataclasses.field(default_factory=list)
     options: Options = dataclasses.field(default_factory=dict)
     restart_waits: str = ""
     secret: bool = False

@@ -12,7 +12,9 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import stopped
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding, problem
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileOptions, FileRow, UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.apt_source import source_text
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.checks import (
     disruption,
@@ -140,7 +142,7 @@ def plan_members(plan: Plan, host: Host, params: Params) -> None:
     )
 
 
-def protection(host: Host, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def protection(host: Host, options: t.Mapping[str, t.Any]) -> FileOptions:
     """Return the mode of daemon.json where only root may read it: it is so already, or it has the password of a proxy or mirror."""
     if host.config_mode is not None and not host.config_mode & 0o004:
         return {"mode": f"{host.config_mode:04o}", "secret": True}
@@ -161,18 +163,14 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
             name for name in held_with(params["packages"][plan.edition]) if params["hold"] and _ours_to_hold(name, host)
         ),
     )
-    # FOLDER exists by now: tasks/install.yml creates it before the packages.
+    # FOLDER exists by now: the set of packages has it.
     plan.directories = [{"path": "/etc/docker"}, {"path": PARTS}]
     # An older docker has no such option: facts.validate_options asks it before anything changes.
-    validate = {"validate": f"{PROGRAMS[plan.edition]} --validate --config-file=%s"}
-    protected = protection(host, options)
+    daemon: FileOptions = protection(host, options) or {"merged": True}
+    if version_of(host, plan.edition) >= VALIDATE_SINCE:
+        daemon["validate"] = f"{PROGRAMS[plan.edition]} --validate --config-file=%s"
     plan.files = [
-        {
-            "path": DAEMON_JSON,
-            "content": dump(options),
-            **(protected or {"merged": True}),
-            **(validate if version_of(host, plan.edition) >= VALIDATE_SINCE else {}),
-        },
+        {"path": DAEMON_JSON, "content": dump(options), **daemon},
         {"path": RESTART, "content": dump(restart_part(options)), "mode": "0600", "secret": plan.secret},
         {"path": MEMORY, "content": memory.dump(), "mode": "0600", "secret": plan.secret},
     ]
@@ -180,13 +178,13 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     if "docker_containerd_root" in found:
         plan.directories.append({"path": "/etc/containerd"})
         text = with_containerd_root(host.containerd_config, found["docker_containerd_root"])
-        check = {"validate": "/usr/bin/containerd --config=%s config dump"}
-        containerd = {"containerd", "containerd.io"} & host.packages.keys()
-        plan.files.append({"path": CONTAINERD_CONFIG, "content": text, "merged": True, **(check if containerd else {})})
+        is_installed = bool({"containerd", "containerd.io"} & host.packages.keys())
+        check: FileOptions = {"validate": "/usr/bin/containerd --config=%s config dump"} if is_installed else {}
+        plan.files.append({"path": CONTAINERD_CONFIG, "content": text, "merged": True, **check})
     if found:
         # While the disk is not mounted, docker must not fill the directory under it.
         plan.directories.append({"path": os.path.dirname(DROP_IN)})
-        text = f"# {plan.edition}: not before its disks\n[Unit]\nRequiresMountsFor={' '.join(found.values())}\n"
+        text = f"# {plan.edition}: not before its disks\n[UnitRow]\nRequiresMountsFor={' '.join(found.values())}\n"
         plan.files.append({"path": DROP_IN, "content": text})
     if reset:
         last = {
@@ -209,7 +207,7 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
     if reason and moved:
         reason = f"{reason}; and containerd would change its root"
     may_restart = not reason or params["allow_disruption"]
-    unit: dict[str, t.Any] = {
+    unit: UnitRow = {
         "name": "docker.service",
         "restart_on": [RESTART, PROGRAMS[plan.edition]],
         "reload_on": [DAEMON_JSON],
@@ -222,7 +220,11 @@ def plan_units(plan: Plan, host: Host, params: Params) -> None:
         unit["loaded"] = [RESTART]
     plan.units = [unit]
     if storage:
-        containerd = {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG], "may_restart": may_restart}
+        containerd: UnitRow = {
+            "name": "containerd.service",
+            "restart_on": [CONTAINERD_CONFIG],
+            "may_restart": may_restart,
+        }
         if {"containerd", "containerd.io"} & host.packages.keys():
             containerd["enabled"] = True
         plan.units = [containerd, unit]
@@ -284,7 +286,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
     plan = Plan(edition=DOCKER_CE if DOCKER_CE in host.packages else ARCHIVE)
     memory = host.memory
     role_units = host.role_units or ()
-    plan.units = [{"name": name, "state": "stopped", "enabled": False} for name in role_units]
+    plan.units = stopped(*role_units)
     if memory is None:
         # An interrupted run has restored the configuration, and docker may not have read it yet.
         if host.daemon and host.role_units == ():
@@ -316,7 +318,7 @@ def plan_absent(host: Host, params: Params) -> Plan:
     except Unreadable:
         untouched = False
     if not untouched:
-        released = {"path": DAEMON_JSON, "content": dump(plan.options), "state": "released", "merged": True}
+        released: FileRow = {"path": DAEMON_JSON, "content": dump(plan.options), "state": "released", "merged": True}
         plan.files = [{**released, **protection(host, plan.options)}]
     plan.unhold = [name for name in memory.held if name in host.packages and host.packages[name].hold]
     leaving = {*memory.users} & {*(host.group or ())}
@@ -327,10 +329,11 @@ def plan_absent(host: Host, params: Params) -> Plan:
         # On a reload dockerd keeps the value of an option that is removed.
         gone = memory.written.keys() - plan.options.keys()
         reload = not gone and restart_part(memory.written) == restart_part(plan.options)
-        kind = "reload_on" if reload else "restart_on"
+        docker: UnitRow = {"name": "docker.service"}
+        docker["reload_on" if reload else "restart_on"] = [DAEMON_JSON]
         # A docker that goes on uses containerd.
         plan.units = [unit for unit in plan.units if unit["name"] != "containerd.service"]
-        plan.units.insert(0, {"name": "docker.service", kind: [DAEMON_JSON]})
+        plan.units.insert(0, docker)
         if host.containerd_managed:
             plan.units.insert(0, {"name": "containerd.service", "restart_on": [CONTAINERD_CONFIG]})
     return plan

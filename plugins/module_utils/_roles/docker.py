@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.options import Params
 from ansible_collections.rigwright.workstation.plugins.module_utils._docker.run import run
@@ -16,9 +15,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._docker.veri
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.table import RULES
 
 
-def plan(request: Params, host: Host) -> dict[str, t.Any]:
+def plan(request: Params, host: Host) -> Plan:
     return run(request, host.run_command, RULES)
 
 
 def verify(request: Params, host: Host) -> list[Finding]:
-    return findings(host.run_client, request, plan(request, host))
+    return findings(host.run_client, request, plan(request, host).result())

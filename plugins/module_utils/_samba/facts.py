@@ -16,8 +16,10 @@ import stat
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.directories import read_file
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Unit, stopped
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import stopped
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import UnitRow
+from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.rules import OpenedPorts
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba.config import CONFIGURATION, LISTEN, Network
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import mounts
 from ansible_collections.rigwright.workstation.plugins.module_utils._system.listeners import parse_address
@@ -119,12 +121,13 @@ def foreign_link(path: str, owner: int = 0) -> str:
     return ""
 
 
-def ports(port: int, windows: bool, macos: bool) -> list[dict[str, t.Any]]:
-    return [
-        {"port": port, "protocol": "tcp"},
-        *([{"port": DISCOVERY_PORT, "protocol": protocol} for protocol in ("tcp", "udp")] if windows else []),
-        *([{"port": MDNS_PORT, "protocol": "udp"}] if macos else []),
-    ]
+def ports(port: int, windows: bool, macos: bool) -> list[OpenedPorts]:
+    found: list[OpenedPorts] = [{"port": port, "protocol": "tcp"}]
+    if windows:
+        found += [{"port": DISCOVERY_PORT, "protocol": "tcp"}, {"port": DISCOVERY_PORT, "protocol": "udp"}]
+    if macos:
+        found.append({"port": MDNS_PORT, "protocol": "udp"})
+    return found
 
 
 def unit_names(params: Params) -> list[str]:
@@ -137,7 +140,7 @@ def drop_in(params: Params) -> str:
 
 def units(
     params: Params, before: Before | None, windows: bool, macos: bool, connected: t.Collection[str], announces: bool
-) -> list[Unit]:
+) -> list[UnitRow]:
     """Return units to stop, then units to run: with the role, or after its removal.
 
     :param before: None where the role never was.
@@ -145,7 +148,7 @@ def units(
     """
     if params["state"] == "absent":
         return _units_afterwards(params, before) if before else []
-    serving: Unit = {
+    serving: UnitRow = {
         "name": SMBD,
         "enabled": True,
         # Sockets are opened once. Everything else is read again, and open connections live on.
@@ -164,10 +167,10 @@ def units(
     return [*stopped(*stop), *run]
 
 
-def _units_afterwards(params: Params, before: Before) -> list[Unit]:
+def _units_afterwards(params: Params, before: Before) -> list[UnitRow]:
     """Return units for the removal: what ran before the role runs again, with its own files; other units stop."""
-    stop: list[Unit] = []
-    run: list[Unit] = []
+    stop: list[UnitRow] = []
+    run: list[UnitRow] = []
     for name in unit_names(params):
         was = before["units"].get(name, {"enabled": False, "active": False})
         if not was["active"]:

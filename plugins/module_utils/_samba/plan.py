@@ -15,16 +15,10 @@ import typing as t
 from ansible_collections.rigwright.workstation.plugins.module_utils._apt.packages import missing_packages
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files import STORE, Store
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import (
-    Directory,
-    File,
-    Packages,
-    Pending,
-    Plan,
-    stopped,
-)
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Packages, Pending, Plan, stopped
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import DirectoryRow, FileRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.runner import Runner
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._samba import (
@@ -132,15 +126,15 @@ class Planner:
             new_units=stopped(*new),
         )
 
-    def _folders(self, windows: bool, macos: bool) -> list[Directory]:
+    def _folders(self, windows: bool, macos: bool) -> list[DirectoryRow]:
         paths = ["/etc/samba", "/etc/nftables.d", "/etc/nftables.d/rigwright"]
         paths += [os.path.dirname(host.drop_in(self.params))] if windows else []
         paths += ["/etc/avahi", "/etc/avahi/services"] if macos else []
         return [{"path": path} for path in paths]
 
-    def _files(self, windows: bool, macos: bool) -> list[File]:
+    def _files(self, windows: bool, macos: bool) -> list[FileRow]:
         ports = host.ports(self.params["port"], windows, macos)
-        found: list[File] = [
+        found: list[FileRow] = [
             {"path": config.CONFIGURATION},
             {"path": config.LISTEN},
             {

@@ -134,9 +134,10 @@ def api(host: Host) -> Iterator[Any]:
 
 @pytest.fixture
 def planned(host: Host) -> Run:
-    def plan(**params: Any) -> Any:
-        request: Any = {**PARAMS, "packages": PACKAGES, "repository": {}, "planned": {}, **params}
-        return run(request, host.run_command, RULES)
+    def plan(**params: Any) -> dict[str, Any]:
+        wanted: Any = {**PARAMS, "packages": PACKAGES, "repository": {}, "planned": {}, **params}
+        found: dict[str, Any] = run(wanted, host.run_command, RULES).result()
+        return found
 
     return plan
 
@@ -165,8 +166,9 @@ def unit(result: Any) -> Any:
 
 def test_a_fresh_host_is_planned_without_docker(planned: Run, host: Host) -> None:
     result = planned()
-    assert (result["install"], result["installed"], result["requirements"]) == (["docker.io"], False, [])
-    assert result["package_files_due"]
+    packages = result["packages"]
+    assert (packages["install"], result["installed"], result["requirements"]) == (["docker.io"], False, [])
+    assert packages["files_due"]
     assert [command[0] for command in host.commands] == ["systemctl"]
     assert "enabled" not in unit(result)
 
@@ -216,7 +218,7 @@ def test_containers_of_a_running_docker_are_read(planned: Run, host: Host, api: 
     result = planned()
 
     assert unit(result)["may_restart"] is False
-    assert result["restart_waits"] == "containers use a GPU: train"
+    assert result["pending"]["waits"] == "still has older options: containers use a GPU: train"
 
 
 def test_an_idle_docker_may_be_restarted(planned: Run, host: Host, api: Any) -> None:
@@ -263,20 +265,19 @@ def test_stopped_docker_of_a_swarm_gets_no_live_restore(planned: Run, host: Host
     assert "live-restore" not in planned()["options"]
 
 
+def source_of(result: dict[str, Any]) -> str:
+    files = {file["path"]: file["content"] for file in result["packages"]["files"]}
+    return str(files.get(docker.SOURCE, ""))
+
+
 def test_a_source_of_the_host_stays_in_use(planned: Run, host: Host) -> None:
     url = "https://repo.example/debian"
-    repository: Any = {
-        "url": url,
-        "key_url": "x",
-        "fingerprints": ["A" * 40],
-        "suite": "trixie",
-        "architecture": "amd64",
-    }
-    assert planned(edition="docker-ce", repository=repository)["repository"]["suite"] == "trixie"
+    repository = {"url": url, "key_url": "x", "fingerprints": ["A" * 40], "suite": "trixie", "architecture": "amd64"}
+    assert "Suites: trixie" in source_of(planned(edition="docker-ce", repository=repository))
     host.write(
         "/etc/apt/sources.list.d/docker.list", f"deb [signed-by=/etc/apt/keyrings/docker.asc] {url}/ trixie stable\n"
     )
-    assert planned(edition="docker-ce", repository=repository)["repository"] == {}
+    assert source_of(planned(edition="docker-ce", repository=repository)) == ""
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,10 @@ def test_the_key_file_holds_the_key_and_nothing_else(planned: Run, host: Host, c
     repository: Any = {"url": "https://repo.example/debian", "key_url": "x", "suite": "trixie", "architecture": "amd64"}
     host.write(docker.KEY, content.decode())
     result = planned(edition="docker-ce", repository={**repository, "fingerprints": [FINGERPRINT]})
-    assert result["key"] == key.decode()
+    packages = result["packages"]
+    assert [file["content"] for file in packages["files"] if file["path"] == docker.KEY] == [key.decode()] * bool(key)
+    download = {"url": "x", "fingerprints": [FINGERPRINT], "path": docker.KEY}
+    assert packages["key"] == ({} if key else download)
 
 
 def test_missing_directory_is_checked_by_its_future_disk(planned: Run, host: Host, tmp_path: Path) -> None:
@@ -348,7 +352,7 @@ def test_unused_units_count_as_started_by_the_role(planned: Run, host: Host, act
     status = host.root / "var/lib/dpkg/status"
     status.write_text(status.read_text() + "\nPackage: containerd\nStatus: install ok installed\nVersion: 1.7\n")
     host.active = active
-    content = next(entry["content"] for entry in planned()["package_files"] if entry["path"] == docker.ROLE_UNITS)
+    content = next(entry["content"] for entry in planned()["packages"]["files"] if entry["path"] == docker.ROLE_UNITS)
     assert json.loads(content) == ([] if active else list(docker.UNITS))
 
 
@@ -356,7 +360,19 @@ def test_record_of_units_moves_to_its_new_name(planned: Run, host: Host) -> None
     host.install("26.1.5")
     host.write(docker.FORMER_ROLE_UNITS, '["docker.service"]')
     result = planned()
-    content = {entry["path"]: entry["content"] for entry in result["package_files"]}
+    content = {entry["path"]: entry["content"] for entry in result["packages"]["files"]}
     assert json.loads(content[docker.ROLE_UNITS]) == ["docker.service"]
     assert docker.FORMER_ROLE_UNITS not in content
-    assert result["package_files_due"] is True
+    assert result["packages"]["files_due"] is True
+
+
+@pytest.mark.parametrize(
+    ("edition", "folder"), [("docker.io", "/usr/share/docker.io/contrib"), ("docker-ce", "/usr/bin")]
+)
+def test_rootless_docker_has_options_that_it_can_have(planned: Run, edition: str, folder: str) -> None:
+    options = {"mtu": 1400, "storage-driver": "overlay2", "proxies": {"https-proxy": "http://a:b@proxy.example:3128"}}
+    repository = {"url": "https://x", "key_url": "x", "fingerprints": [], "suite": "x", "architecture": "amd64"}
+    result = planned(edition=edition, daemon_options=options, repository=repository)
+    (config,) = [file["data"] for file in result["rootless_files"] if "data" in file]
+    assert config["mtu"] == 1400 and not {"storage-driver", "live-restore", "proxies"} & config.keys()
+    assert result["rootless_program"] == f"{folder}/dockerd-rootless.sh"

@@ -35,7 +35,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults_install_docker(run_module: Run) -> None:
     result = run_plan(run_module, docker_role, CONTEXT)
-    assert (result["changed"], result["requirements"], result["install"]) == (False, [], ["docker.io"])
+    assert (result["changed"], result["requirements"], result["packages"]["install"]) == (False, [], ["docker.io"])
     assert result["options"]["live-restore"] is True
 
 
