@@ -108,6 +108,8 @@ def site(run_plays, tmp_path):
         write(collection / "roles" / name, text if text is not None else (CHECKOUT / "roles" / name).read_text())
     modules = collection / "plugins/modules"
     write(modules / "host_facts.py", HOST_FACTS)
+    # A step of frp_server that does not run here.
+    write(modules / "release_archive.py", HOST_FACTS)
     for role in ("ssh", "cuda", "docker"):
         file = collection / f"plugins/module_utils/_roles/{role}.py"
         file.write_text(
