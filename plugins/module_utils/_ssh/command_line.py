@@ -35,15 +35,30 @@ def config_files(tree: Tree) -> list[str]:
 def options(tree: Tree) -> list[tuple[str, str]]:
     """Return the options with which the host starts sshd."""
     found = []
-    lines = unit_files.values([tree.text(OPTIONS)], "SSHD_OPTS")[-1:]
+    lines: list[str] = []
     drop_ins = [path for path in unit_files.files(tree, ALIAS) if f"/{ALIAS}.d/" in path]
     for files in unit_files.files(tree, SERVICE), drop_ins:
         lines += map(_without_program, unit_files.values(map(tree.text, files), "ExecStart"))
+    # Where no file has an ExecStart, that of Debian counts.
+    if not lines or any(re.search(r"\$\{?SSHD_OPTS\b", line) for line in lines):
+        lines = [*unit_files.values([tree.text(OPTIONS)], "SSHD_OPTS")[-1:], *lines]
     for line in lines:
         # With a line that has something else, sshd does not start.
         with contextlib.suppress(ValueError, getopt.GetoptError):
-            arguments = [word for part in shlex.split(line) for word in part.split() if word[0] != "$"]
-            found += getopt.getopt(arguments, LETTERS)[0]
+            found += _options([word for part in shlex.split(line) for word in part.split()])
+    return found
+
+
+def _options(arguments: list[str]) -> list[tuple[str, str]]:
+    """Return the options among these arguments whose values are known. Variables have unknown ones, and may be options themselves.
+
+    :raises getopt.GetoptError: sshd does not have such an option.
+    """
+    found = []
+    while arguments:
+        options, rest = getopt.getopt(arguments, LETTERS)
+        found += [(option, value) for option, value in options if "$" not in value]
+        arguments = rest[1:] if rest and rest[0].startswith("$") else []
     return found
 
 

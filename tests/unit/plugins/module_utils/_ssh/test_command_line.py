@@ -10,6 +10,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh import command_line
 
 UNIT = "/usr/lib/systemd/system/ssh.service"
+DROP_IN = "/etc/systemd/system/ssh.service.d/own.conf"
+OPTIONS = "/etc/default/ssh"
 MAIN = "/etc/ssh/sshd_config"
 
 
@@ -25,6 +27,23 @@ MAIN = "/etc/ssh/sshd_config"
             [MAIN, "/etc/own"],
         ),
         ({"/etc/default/ssh": 'SSHD_OPTS="-f /etc/own"'}, [("-f", "/etc/own")], [MAIN, "/etc/own"]),
+        # A variable is the value of the option before it, and unknown.
+        ({UNIT: "ExecStart=/usr/sbin/sshd -D -f $SSHD_CONFIG -p 22"}, [("-D", ""), ("-p", "22")], [MAIN]),
+        ({UNIT: "ExecStart=/usr/sbin/sshd -f${CONF} $EXTRA -p 22 $SSHD_OPTS"}, [("-p", "22")], [MAIN]),
+        # The file with options counts only where the unit names its variable.
+        ({UNIT: "ExecStart=/usr/sbin/sshd -D", OPTIONS: "SSHD_OPTS=-f/etc/own"}, [("-D", "")], [MAIN]),
+        ({UNIT: "ExecStart=/usr/sbin/sshd $SSHD_OPTS_2", OPTIONS: "SSHD_OPTS=-f/etc/own"}, [], [MAIN]),
+        (
+            {UNIT: "ExecStart=/usr/sbin/sshd $SSHD_OPTS", DROP_IN: "ExecStart=\nExecStart=/usr/sbin/sshd -e"}
+            | {OPTIONS: "SSHD_OPTS=-f/etc/own"},
+            [("-e", "")],
+            [MAIN],
+        ),
+        (
+            {UNIT: "ExecStart=/usr/sbin/sshd -D ${SSHD_OPTS}", OPTIONS: "SSHD_OPTS=-f/etc/own"},
+            [("-f", "/etc/own"), ("-D", "")],
+            [MAIN, "/etc/own"],
+        ),
         # With an option that it does not have, sshd does not start.
         ({UNIT: "ExecStart=/usr/sbin/sshd -Z -f /etc/own"}, [], [MAIN]),
     ],
