@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, Override
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, Override, listed
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import (
     DROP_IN,
     INTERACTIVE,
@@ -133,13 +133,16 @@ def _lockout_problems(params: Params, facts: Facts, decision: Decision) -> t.Ite
 def _method_problems(params: Params, facts: Facts, decision: Decision) -> t.Iterator[Problem]:
     """Yield why nobody could log in as AuthenticationMethods asks for it: such as by a key and then a code (keyboard-interactive)."""
     refused = INTERACTIVE if decision.passwords_refused else INTERACTIVE[1:] if params["passwords"] == "allowed" else ()
-    lines = unmet(facts.methods, refused) if refused else []
+    auto = params["passwords"] == "auto"
+    # Where the host refuses passwords already, auto takes nothing away.
+    lines = unmet(facts.methods, refused) if refused and (facts.passwords_accepted or not auto) else []
     if lines:
-        listed = ", ".join(f"{line.value} ({line})" for line in lines)
         yield problem(
             "ssh_passwords",
-            f"is {params['passwords']}, which refuses {' and '.join(refused)}, and AuthenticationMethods asks for {listed}",
-            "leave ssh_passwords at auto, which keeps what the host has, or take that line out",
+            f"is {params['passwords']}, which refuses {' and '.join(refused)}, and AuthenticationMethods asks for {listed(lines)}",
+            "take that line out of its Match block, or set ssh_passwords: allowed where a password is meant"
+            if auto
+            else "leave ssh_passwords at auto, which keeps what everybody needs, or take that line out",
         )
 
 

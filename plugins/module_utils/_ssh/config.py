@@ -106,6 +106,11 @@ class Line(t.NamedTuple):
         return f"{self.path}:{self.number}" + (f" below `Match {self.match}`" if self.match else "")
 
 
+def listed(lines: t.Iterable[Line]) -> str:
+    """Return the values of lines, each with its place."""
+    return ", ".join(f"{line.value} ({line})" for line in lines)
+
+
 @dataclasses.dataclass(frozen=True)
 class Override:
     """A setting with other values than requested. ``connections``: the ones with these values. ``lines``: the possible causes.

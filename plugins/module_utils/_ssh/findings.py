@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Finding, finding
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Override
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Line, Override, listed
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import (
     DROP_IN,
     INTERACTIVE,
@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     Decision,
     Facts,
     Ports,
+    for_everybody,
     key_admins,
     keys_suffice,
     unmet,
@@ -70,15 +71,9 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
 
 def _password_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
     proven = decision.passwords_refused and keys_suffice(facts)
-    more = unmet(facts.methods, INTERACTIVE)
-    if more and not decision.passwords_refused and params["passwords"] == "auto":
-        return finding(
-            "ssh.passwords",
-            # For everybody, a key is needed as well.
-            "pass" if any(line.match in ("", "all") and "publickey" in line.value for line in more) else "warn",
-            f"passwords stay as they were: AuthenticationMethods asks for {', '.join(f'{line.value} ({line})' for line in more)}",
-            "take that line out where a key is to be enough",
-        )
+    more = unmet(facts.methods if decision.passwords_refused else for_everybody(facts.methods), INTERACTIVE)
+    if more and (decision.passwords_refused or params["passwords"] == "auto"):
+        return _methods_finding(facts, decision, more)
     if proven:
         evidence = f"passwords are refused, {', '.join(key_admins(facts))} can log in with a key and become root"
     elif params["passwords"] == "allowed":
@@ -92,6 +87,19 @@ def _password_finding(params: Params, facts: Facts, decision: Decision) -> Findi
         "pass" if proven else "warn",
         evidence,
         "add a key to ssh_authorized_keys and run again; sudo needs a password of the user, or NOPASSWD",
+    )
+
+
+def _methods_finding(facts: Facts, decision: Decision, lines: t.Sequence[Line]) -> Finding:
+    """Return what becomes of passwords where AuthenticationMethods asks for more than a key."""
+    kept = "stay as they were" if facts.passwords_accepted else "are no longer refused"
+    stay = "are refused, but" if decision.passwords_refused else f"{kept}:"
+    return finding(
+        "ssh.passwords",
+        # For everybody, a key is needed as well.
+        "warn" if decision.passwords_refused or not any("publickey" in line.value for line in lines) else "pass",
+        f"passwords {stay} AuthenticationMethods asks for {listed(lines)}",
+        "take that line out where a key is to be enough",
     )
 
 

@@ -170,10 +170,18 @@ INTERACTIVE = ("password", "keyboard-interactive")
 
 
 def methods(lines: t.Iterable[Line]) -> list[Line]:
-    """Return the lines of AuthenticationMethods that are in force. Outside of Match blocks, the first one is."""
+    """Return the lines of AuthenticationMethods that are in force. Outside of Match blocks, the first one is.
+
+    One below `Match all` wins over it. Both count, since either can be what sshd asks for.
+    """
     found = [line for line in lines if line.keyword == "authenticationmethods"]
-    everybody = [line for line in found if line.match in ("", "all")]
-    return [line for line in found if line in everybody[:1] or line not in everybody]
+    first = [line for match in ("", "all") for line in [each for each in found if each.match == match][:1]]
+    return [line for line in found if line in first or line.match not in ("", "all")]
+
+
+def for_everybody(lines: t.Iterable[Line]) -> list[Line]:
+    """Return the lines that are in no Match block, or in one for everybody."""
+    return [line for line in lines if line.match in ("", "all")]
 
 
 def unmet(lines: t.Iterable[Line], refused: t.Collection[str]) -> list[Line]:
@@ -206,10 +214,11 @@ def decide(params: Params, facts: Facts) -> Decision:
         surplus_ports(params, facts.service, facts.connection),
         proven=all(facts.banners.get(port) for port in wanted),
     )
-    # Once refused, passwords stay refused: a key that cannot be read now (an unmounted home) must not enable them again.
+    # Once refused, passwords stay refused: a key that cannot be read now (an unmounted home) must not enable them again,
+    # nor must a Match block for one user. What everybody needs to log in does.
     refused = params["passwords"] == "refused" or (
         params["passwords"] == "auto"
-        and not unmet(facts.methods, INTERACTIVE)
+        and not unmet(for_everybody(facts.methods), INTERACTIVE)
         and (keys_suffice(facts) or not facts.passwords_accepted)
     )
     settings = (

@@ -16,6 +16,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     directories,
     files,
     listen_streams,
+    methods,
     overridden,
     surplus_ports,
     units,
@@ -196,3 +197,11 @@ def test_a_line_that_wins_is_an_override_and_no_more():
     line = Line("/etc/ssh/sshd_config.d/00-a.conf", 1, "x11forwarding", "yes")
     override = Override("x11forwarding", frozenset({"no"}), frozenset({"yes"}), (), (line,))
     assert overridden(decide(request(), FACTS), [line], [override]) == []
+
+
+def test_a_line_below_match_all_counts_as_the_first_one_does():
+    first, second, everybody, again, bob = (
+        Line("/etc/ssh/sshd_config", number, "authenticationmethods", "publickey", match)
+        for number, match in enumerate(["", "", "all", "all", "User bob"])
+    )
+    assert methods([first, second, everybody, again, bob]) == [first, everybody, bob]

@@ -227,17 +227,45 @@ def test_the_planned_configuration_decides_on_keys(plan, etc, tmp_path):
 TWO_FACTORS = "AuthenticationMethods publickey,keyboard-interactive"
 
 
-@pytest.mark.parametrize("lines", [TWO_FACTORS, f"Match User bob\n{TWO_FACTORS}"])
+@pytest.mark.parametrize("lines", [TWO_FACTORS, f"Match all\n{TWO_FACTORS}"])
 def test_where_a_key_is_not_enough_passwords_stay_as_they_are(plan, etc, lines):
     (etc / "sshd_config").write_text((etc / "sshd_config").read_text() + f"{lines}\n")
     result = plan()
     assert result["requirements"] == []
     assert not result["passwords_refused"]
     (found,) = [finding for finding in result["findings"] if finding["id"] == "ssh.passwords"]
-    assert found["status"] == ("warn" if "Match" in lines else "pass")
+    assert found["status"] == "pass"
     assert "asks for publickey,keyboard-interactive" in found["evidence"]
     assert TWO_FACTORS.partition(" ")[2] in refused(plan(passwords="refused"))["ssh_passwords"]
     assert "ssh_passwords" in refused(plan(passwords="allowed"))
+
+
+def test_what_one_user_needs_keeps_passwords_for_nobody(plan, etc):
+    (etc / "sshd_config").write_text((etc / "sshd_config").read_text() + f"Match User bob\n{TWO_FACTORS}\n")
+    result = plan()
+    assert result["passwords_refused"]
+    # Nobody is locked out: the run refuses the request.
+    (problem,) = refused(result).values()
+    assert "asks for publickey,keyboard-interactive" in problem and "below `Match User bob`" in problem
+    (found,) = [finding for finding in result["findings"] if finding["id"] == "ssh.passwords"]
+    assert found["status"] == "warn"
+    assert "passwords are refused, but AuthenticationMethods asks" in found["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("own", "variables"), [("", []), ("PasswordAuthentication yes\n", ["ssh_passwords"])], ids=["stricter", "looser"]
+)
+def test_a_block_for_one_user_leaves_passwords_refused(plan, etc, own, variables):
+    first = plan()
+    assert first["passwords_refused"]
+    (etc / "sshd_config.d/00-rigwright.conf").write_text("\n".join(first["settings"]) + "\n")
+    (etc / "sshd_config.d/50-bob.conf").write_text(f"Match User bob\nAuthenticationMethods publickey,password\n{own}")
+    second = plan()
+    assert "PasswordAuthentication no" in second["settings"]
+    # What the host has already is no reason to refuse; what a block opens is.
+    assert list(refused(second)) == variables
+    (found,) = [finding for finding in second["findings"] if finding["id"] == "ssh.passwords"]
+    assert found["status"] == "warn" and "passwords are refused" in found["evidence"]
 
 
 def test_a_key_and_a_code_by_an_extra_option(plan):
