@@ -17,9 +17,9 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     Decision,
     Facts,
     Ports,
-    for_everybody,
     key_admins,
     keys_suffice,
+    more_than_key,
     unmet,
     users_after,
 )
@@ -71,7 +71,10 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
 
 def _password_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
     proven = decision.passwords_refused and keys_suffice(facts)
-    more = unmet(facts.methods if decision.passwords_refused else for_everybody(facts.methods), INTERACTIVE)
+    more = more_than_key(facts.methods)
+    if decision.passwords_refused:
+        others = unmet(facts.methods, INTERACTIVE)
+        more = [line for line in facts.methods if line in more or line in others]
     if more and (decision.passwords_refused or params["passwords"] == "auto"):
         return _methods_finding(facts, decision, more)
     if proven:

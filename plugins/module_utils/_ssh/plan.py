@@ -184,6 +184,15 @@ def for_everybody(lines: t.Iterable[Line]) -> list[Line]:
     return [line for line in lines if line.match in ("", "all")]
 
 
+def more_than_key(lines: t.Iterable[Line]) -> list[Line]:
+    """Return the lines for everybody with which one key is not enough: none of their lists is that alone."""
+    return [
+        line
+        for line in for_everybody(lines)
+        if "publickey" not in split_values(line.value) and split_values(line.value) != ["any"]
+    ]
+
+
 def unmet(lines: t.Iterable[Line], refused: t.Collection[str]) -> list[Line]:
     """Return the lines with which nobody could log in where these methods are refused: each of their lists has one of them."""
     return [
@@ -218,8 +227,11 @@ def decide(params: Params, facts: Facts) -> Decision:
     # nor must a Match block for one user. What everybody needs to log in does.
     refused = params["passwords"] == "refused" or (
         params["passwords"] == "auto"
-        and not unmet(for_everybody(facts.methods), INTERACTIVE)
-        and (keys_suffice(facts) or not facts.passwords_accepted)
+        and (
+            keys_suffice(facts) and not more_than_key(facts.methods)
+            if facts.passwords_accepted
+            else not unmet(for_everybody(facts.methods), INTERACTIVE)
+        )
     )
     settings = (
         *(f"{name} {value}" for name, value in single_settings(params, facts.key_files).items()),

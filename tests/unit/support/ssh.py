@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import Listener
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Line
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Facts, Peer, Service
 
 REQUEST: Any = {
@@ -66,6 +67,11 @@ ON_DEMAND = Service(active=True, pid=7, socket_active=True, socket_ports=(22,))
 def request(**params: Any) -> Any:
     """Return the request with changes."""
     return {**REQUEST, **params}
+
+
+def asks(methods: str, match: str = "") -> Line:
+    """Return a line of AuthenticationMethods."""
+    return Line("/etc/ssh/sshd_config", 9, "authenticationmethods", methods, match)
 
 
 def facts(**found: Any) -> Facts:

@@ -24,7 +24,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     without_own_keys,
 )
 
-from tests.unit.support.ssh import ANSWER, BY_SSH, FACTS, ON_DEMAND, facts, request
+from tests.unit.support.ssh import ANSWER, BY_SSH, FACTS, ON_DEMAND, asks, facts, request
 
 
 def test_the_request_becomes_lines_of_sshd_config():
@@ -197,6 +197,26 @@ def test_a_line_that_wins_is_an_override_and_no_more():
     line = Line("/etc/ssh/sshd_config.d/00-a.conf", 1, "x11forwarding", "yes")
     override = Override("x11forwarding", frozenset({"no"}), frozenset({"yes"}), (), (line,))
     assert overridden(decide(request(), FACTS), [line], [override]) == []
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize(
+    ("lines", "enough"),
+    [
+        ([asks("gssapi-with-mic password")], False),
+        ([asks("publickey,publickey password")], False),
+        ([asks("publickey"), asks("hostbased,publickey password", "all")], False),
+        ([asks("hostbased")], False),
+        ([asks("password publickey")], True),
+        ([asks("publickey"), asks("gssapi-with-mic", "User bob")], True),
+        ([asks("any")], True),
+    ],
+)
+def test_auto_refuses_passwords_only_where_one_key_is_enough(lines, enough, accepted):
+    # What is refused stays refused.
+    assert decide(request(), facts(methods=lines, passwords_accepted=accepted)).passwords_refused is (
+        enough or not accepted
+    )
 
 
 def test_a_line_below_match_all_counts_as_the_first_one_does():
