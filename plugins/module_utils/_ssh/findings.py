@@ -18,6 +18,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     Facts,
     Ports,
     key_admins,
+    keyless,
     keys_suffice,
     more_than_key,
     unmet,
@@ -95,13 +96,14 @@ def _password_finding(params: Params, facts: Facts, decision: Decision) -> Findi
 
 def _methods_finding(facts: Facts, decision: Decision, lines: t.Sequence[Line]) -> Finding:
     """Return what becomes of passwords where AuthenticationMethods asks for more than a key."""
+    alone = [] if decision.passwords_refused else keyless(facts.methods)
     kept = "stay as they were" if facts.passwords_accepted else "are no longer refused"
     stay = "are refused, but" if decision.passwords_refused else f"{kept}:"
     return finding(
         "ssh.passwords",
-        # For everybody, a key is needed as well.
-        "warn" if decision.passwords_refused or not any("publickey" in line.value for line in lines) else "pass",
-        f"passwords {stay} AuthenticationMethods asks for {listed(lines)}",
+        "warn" if decision.passwords_refused or alone else "pass",
+        f"passwords {stay} AuthenticationMethods asks for {listed(lines)}"
+        + (f"; no key is needed for {listed(alone)}" if alone else ""),
         "take that line out where a key is to be enough",
     )
 

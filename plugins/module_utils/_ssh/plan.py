@@ -184,6 +184,11 @@ def for_everybody(lines: t.Iterable[Line]) -> list[Line]:
     return [line for line in lines if line.match in ("", "all")]
 
 
+def keyless(lines: t.Iterable[Line]) -> list[Line]:
+    """Return the lines that let somebody in without a key: one of their lists has none."""
+    return [line for line in lines if not all("publickey" in each.split(",") for each in split_values(line.value))]
+
+
 def more_than_key(lines: t.Iterable[Line]) -> list[Line]:
     """Return the lines for everybody with which one key is not enough: none of their lists is that alone."""
     return [

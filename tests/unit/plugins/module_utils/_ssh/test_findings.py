@@ -10,7 +10,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config 
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.findings import findings
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import Facts, Service, decide
 
-from tests.unit.support.ssh import ANSWER, BY_SSH, FACTS, SSHD, facts, request
+from tests.unit.support.ssh import ANSWER, BY_SSH, FACTS, SSHD, asks, facts, request
 
 
 def statuses(params: Any, found: Facts = FACTS, overrides: tuple[Override, ...] = ()) -> dict[str, str]:
@@ -71,3 +71,40 @@ def test_an_override_is_a_failure_of_the_configuration():
     override = Override("passwordauthentication", frozenset({"no"}), frozenset({"yes"}), (), ())
     assert statuses(request(proof="all"), FACTS, (override,))["ssh.configuration"] == "fail"
     assert statuses(request(proof="all"))["ssh.configuration"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("lines", "alone"),
+    [
+        ([asks("publickey,password")], ""),
+        ([asks("publickey,password publickey,keyboard-interactive:pam")], ""),
+        ([asks("publickey,publickey password")], "publickey,publickey password (/etc/ssh/sshd_config:9)"),
+        (
+            [asks("publickey,password"), asks("password", "User bob")],
+            "password (/etc/ssh/sshd_config:9 below `Match User bob`)",
+        ),
+        ([asks("publickey,password"), asks("any", "User bob")], "any (/etc/ssh/sshd_config:9 below `Match User bob`)"),
+    ],
+)
+def test_lines_that_let_somebody_in_without_a_key_are_named(lines, alone):
+    host = facts(methods=lines)
+    found = findings(request(), host, decide(request(), host), [])[0]
+    assert found["status"] == ("warn" if alone else "pass")
+    assert found["evidence"].partition("; no key is needed for ")[2] == alone
+
+
+@pytest.mark.parametrize(
+    ("passwords", "lines", "text"),
+    [
+        (
+            "auto",
+            [asks("gssapi-with-mic password")],
+            "passwords are refused, but AuthenticationMethods asks for gssapi",
+        ),
+        ("auto", [asks("publickey,password")], "passwords are no longer refused: AuthenticationMethods asks for"),
+        ("allowed", [asks("publickey,password")], "passwords stay allowed"),
+    ],
+)
+def test_the_finding_says_what_becomes_of_refused_passwords(passwords, lines, text):
+    params, host = request(passwords=passwords), facts(methods=lines, passwords_accepted=False)
+    assert findings(params, host, decide(params, host), [])[0]["evidence"].startswith(text)
