@@ -9,13 +9,19 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem, problem
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, Override, listed
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import (
+    MAIN_CONFIG,
+    Line,
+    Override,
+    listed,
+)
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import (
     DROP_IN,
     INTERACTIVE,
     Decision,
     Facts,
     Ports,
+    for_everybody,
     key_admins,
     unmet,
     users_after,
@@ -34,13 +40,16 @@ def host_problems(
 
     :param refusal: why sshd refuses the planned configuration, empty when it does not.
     """
+    refused = _refused_methods(params, facts, decision)
+    lines = unmet(facts.methods, refused) if refused else []
+    # sshd itself refuses such lines for everybody, in words without a variable.
+    named = "AuthenticationMethods cannot be satisfied" in refusal and for_everybody(lines)
     return [
         *_port_problems(params, facts, decision.ports),
         *_lockout_problems(params, facts, decision),
-        *_method_problems(params, facts, decision),
+        *_method_problems(params, refused, lines),
         *_file_problems(facts),
-        # sshd itself refuses such methods for everybody, in words without a variable.
-        *_config_problems(overrides, "" if "AuthenticationMethods" in refusal and facts.methods else refusal),
+        *_config_problems(overrides, "" if named else refusal),
     ]
 
 
@@ -130,18 +139,21 @@ def _lockout_problems(params: Params, facts: Facts, decision: Decision) -> t.Ite
         )
 
 
-def _method_problems(params: Params, facts: Facts, decision: Decision) -> t.Iterator[Problem]:
+def _refused_methods(params: Params, facts: Facts, decision: Decision) -> t.Sequence[str]:
+    """Return the methods that the role takes away. Where the host refuses passwords already, `auto` takes none."""
+    if params["passwords"] == "auto" and not facts.passwords_accepted:
+        return ()
+    return INTERACTIVE if decision.passwords_refused else INTERACTIVE[1:] if params["passwords"] == "allowed" else ()
+
+
+def _method_problems(params: Params, refused: t.Sequence[str], lines: t.Sequence[Line]) -> t.Iterator[Problem]:
     """Yield why nobody could log in as AuthenticationMethods asks for it: such as by a key and then a code (keyboard-interactive)."""
-    refused = INTERACTIVE if decision.passwords_refused else INTERACTIVE[1:] if params["passwords"] == "allowed" else ()
-    auto = params["passwords"] == "auto"
-    # Where the host refuses passwords already, auto takes nothing away.
-    lines = unmet(facts.methods, refused) if refused and (facts.passwords_accepted or not auto) else []
     if lines:
         yield problem(
             "ssh_passwords",
             f"is {params['passwords']}, which refuses {' and '.join(refused)}, and AuthenticationMethods asks for {listed(lines)}",
             "take that line out of its Match block, or set ssh_passwords: allowed where a password is meant"
-            if auto
+            if params["passwords"] == "auto"
             else "leave ssh_passwords at auto, which keeps what everybody needs, or take that line out",
         )
 

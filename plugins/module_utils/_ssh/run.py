@@ -99,9 +99,10 @@ class Planner:
         problems = list(input_problems(self.params))
         # Who can log in depends on the planned configuration, and the plan refuses passwords depending on who can log in.
         draft = plan.decide(self.params, facts)
+        facts = dataclasses.replace(facts, methods=plan.methods(self._files(facts, draft).lines))
+        draft = plan.decide(self.params, facts)
         # An invalid request is not tried: sshd would only report the same again.
         drafted = self._files(facts, draft)
-        facts = dataclasses.replace(facts, methods=plan.methods(drafted.lines))
         tried, refused = ([], "") if problems else self._try(drafted, [None])
         planned = tried[0][1] if tried else plan.assumed(draft, config)
         users, facts = self._read_users(facts, config, planned)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.checks import host_problems
-from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import Line, Override
+from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.config import MAIN_CONFIG, Line, Override
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan import DROP_IN, Facts, Service, decide
 from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.request import input_problems
 
-from tests.unit.support.ssh import ANSWER, BY_SSH, BY_SSH_6, FACTS, PYTHON, SSHD, facts, request
+from tests.unit.support.ssh import ANSWER, BY_SSH, BY_SSH_6, FACTS, PYTHON, SSHD, asks, facts, request
 
 
 def refused(params: Any, found: Facts = FACTS) -> dict[str, str]:
@@ -125,3 +125,29 @@ def test_an_error_of_sshd_is_part_of_the_problem(complaint, variable):
     (problem,) = host_problems(request(), FACTS, decide(request(), FACTS), [], complaint)
     assert problem["variable"] == variable
     assert complaint in problem["problem"]
+
+
+UNSATISFIED = "AuthenticationMethods cannot be satisfied by enabled authentication methods"
+
+
+@pytest.mark.parametrize(
+    ("passwords", "lines", "refusal", "variables"),
+    [
+        # The host itself refuses codes.
+        ("auto", [asks("publickey,keyboard-interactive")], UNSATISFIED, [MAIN_CONFIG]),
+        ("refused", [asks("publickey,keyboard-interactive")], UNSATISFIED, ["ssh_passwords"]),
+        ("refused", [asks("hostbased,publickey")], UNSATISFIED, [MAIN_CONFIG]),
+        # The problem of a block does not say what sshd refuses.
+        ("refused", [asks("hostbased"), asks("password", "User bob")], UNSATISFIED, ["ssh_passwords", MAIN_CONFIG]),
+        (
+            "refused",
+            [asks("publickey,password")],
+            'Unknown authentication method "key" in list: AuthenticationMethods',
+            ["ssh_passwords", MAIN_CONFIG],
+        ),
+    ],
+)
+def test_a_refusal_of_sshd_is_left_out_where_the_role_says_it(passwords, lines, refusal, variables):
+    params, host = request(passwords=passwords), facts(methods=lines)
+    found = host_problems(params, host, decide(params, host), [], refusal)
+    assert [row["variable"] for row in found] == variables

@@ -275,6 +275,40 @@ def test_a_key_and_a_code_by_an_extra_option(plan):
     assert plan(extra_options={"AuthenticationMethods": "any"})["passwords_refused"]
 
 
+@pytest.fixture
+def demanding(plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sshd refuse AuthenticationMethods that it cannot meet, as the real one does."""
+
+    def run(args: list[str], **options: Any) -> tuple[int, str, str]:
+        rc, out, err = run_command(args, **options)
+        config = dict(line.split(" ", 1) for line in out.splitlines()) if "-T" in args and not rc else {}
+        lists = config.get("authenticationmethods", "any").split()
+        off = {name for name in ("password", "kbdinteractive") if config.get(f"{name}authentication") == "no"}
+        off |= {"keyboard-interactive"} if "kbdinteractive" in off else set()
+        if all({*each.split(",")} & off for each in lists):
+            return 255, "", "AuthenticationMethods cannot be satisfied by enabled authentication methods\r\n"
+        return rc, out, err
+
+    monkeypatch.setattr(AnsibleModule, "run_command", staticmethod(run))
+
+
+def test_methods_that_the_host_refuses_are_refused(plan, demanding):
+    options = {"AuthenticationMethods": "publickey,keyboard-interactive"}
+    (problem,) = refused(plan(extra_options=options)).values()
+    assert problem.startswith("would be refused by sshd: AuthenticationMethods cannot be satisfied")
+    # The problem of the role names the option that is the cause.
+    assert list(refused(plan(extra_options=options, passwords="refused"))) == ["ssh_passwords"]
+
+
+def test_a_second_way_for_everybody_where_passwords_were_refused(plan, etc, demanding):
+    first = plan()
+    assert first["passwords_refused"]
+    (etc / "sshd_config.d/00-rigwright.conf").write_text("\n".join(first["settings"]) + "\n")
+    second = plan(extra_options={"AuthenticationMethods": "publickey,password"})
+    assert second["requirements"] == []
+    assert not second["passwords_refused"]
+
+
 def test_another_main_file_on_the_command_line_is_refused(plan, monkeypatch):
     monkeypatch.setattr(run.command_line, "config_files", lambda tree: ["/etc/ssh/sshd_config", "/etc/ssh/own"])
     assert list(refused(plan()).values()) == ["is not what sshd reads: it is started with -f /etc/ssh/own"]
