@@ -17,6 +17,7 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._ssh.plan im
     Decision,
     Facts,
     Ports,
+    for_everybody,
     key_admins,
     keyless,
     keys_suffice,
@@ -72,10 +73,8 @@ def findings(params: Params, facts: Facts, decision: Decision, overrides: t.Sequ
 
 def _password_finding(params: Params, facts: Facts, decision: Decision) -> Finding:
     proven = decision.passwords_refused and keys_suffice(facts)
-    more = more_than_key(facts.methods)
-    if decision.passwords_refused:
-        others = unmet(facts.methods, INTERACTIVE)
-        more = [line for line in facts.methods if line in more or line in others]
+    everybody, others = more_than_key(facts.methods), unmet(facts.methods, INTERACTIVE)
+    more = [line for line in facts.methods if line in everybody or line in others]
     if more and (decision.passwords_refused or params["passwords"] == "auto"):
         return _methods_finding(facts, decision, more)
     if proven:
@@ -99,9 +98,11 @@ def _methods_finding(facts: Facts, decision: Decision, lines: t.Sequence[Line]) 
     alone = [] if decision.passwords_refused else keyless(facts.methods)
     kept = "stay as they were" if facts.passwords_accepted else "are no longer refused"
     stay = "are refused, but" if decision.passwords_refused else f"{kept}:"
+    # Whom no line concerns logs in with a password alone.
+    needs_key = not decision.passwords_refused and not alone and for_everybody(facts.methods)
     return finding(
         "ssh.passwords",
-        "warn" if decision.passwords_refused or alone else "pass",
+        "pass" if needs_key else "warn",
         f"passwords {stay} AuthenticationMethods asks for {listed(lines)}"
         + (f"; no key is needed for {listed(alone)}" if alone else ""),
         "take that line out where a key is to be enough",

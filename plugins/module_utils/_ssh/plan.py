@@ -229,11 +229,11 @@ def decide(params: Params, facts: Facts) -> Decision:
         proven=all(facts.banners.get(port) for port in wanted),
     )
     # Once refused, passwords stay refused: a key that cannot be read now (an unmounted home) must not enable them again,
-    # nor must a Match block for one user. What everybody needs to log in does.
+    # nor must a Match block for one user. What everybody needs to log in does. While they are accepted, nobody loses what one needs.
     refused = params["passwords"] == "refused" or (
         params["passwords"] == "auto"
         and (
-            keys_suffice(facts) and not more_than_key(facts.methods)
+            keys_suffice(facts) and not more_than_key(facts.methods) and not unmet(facts.methods, INTERACTIVE)
             if facts.passwords_accepted
             else not unmet(for_everybody(facts.methods), INTERACTIVE)
         )
