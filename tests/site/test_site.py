@@ -189,6 +189,20 @@ def test_mitogen_finds_nothing_to_change(site):
     assert_nothing_to_change(result)
 
 
+@pytest.mark.parametrize("controller", ["newest", "oldest"])
+def test_without_private_parts_of_ansible_core_the_findings_are_the_same(site, second_run, oldest, controller):
+    result = site({"newest": NEWEST, "oldest": oldest}[controller], RIGWRIGHT_REPORT_INTERNALS="false")
+    assert result.rc == 0, result.output
+    assert set(result.changed().values()) == {0}
+    assert {name: verdicts(host) for name, host in result.hosts.items()} == {
+        name: verdicts(host) for name, host in second_run.hosts.items()
+    }
+
+
+def verdicts(host: Any) -> dict[str, str]:
+    return {finding["id"]: finding["status"] for finding in host["findings"]}
+
+
 def assert_nothing_to_change(result: Run) -> None:
     assert set(result.changed().values()) == {0}
     runs = {

@@ -178,8 +178,9 @@ def _edit_options(row: Row, references: References) -> None:
         name, _sign, value = option.partition("=")
         if name in (*DEVICE_OPTIONS, "header") and find(value, references):
             # An option takes a path: mount(8) looks for a tag in the first column alone.
-            kind, sign, tag = stable(value, find(value, references), references).partition("=")
-            option = f"{name}={BY}{kind.lower()}/{tag}" if sign else f"{name}={kind}"
+            lasting = stable(value, find(value, references), references)
+            kind, _equals, tag = lasting.partition("=")
+            option = f"{name}={lasting}" if lasting.startswith("/") else f"{name}={BY}{kind.lower()}/{tag}"
             if name == "device":
                 continue
         options.append(option)

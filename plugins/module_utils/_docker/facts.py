@@ -187,7 +187,9 @@ def is_shim(arguments: t.Sequence[str], others: bool = False) -> bool:
     """Return whether a process is the shim of a container of docker, or of others in the containerd that docker uses as well."""
     if "containerd-shim" not in arguments[0]:
         return False
-    return "moby" in arguments if not others else "moby" not in arguments and CONTAINERD_SOCKET in arguments
+    # Plugins of docker have a namespace of their own.
+    is_dockers = not {"moby", "plugins.moby"}.isdisjoint(arguments)
+    return not is_dockers and CONTAINERD_SOCKET in arguments if others else "moby" in arguments
 
 
 def count_shims(others: bool = False) -> int:

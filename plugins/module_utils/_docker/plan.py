@@ -184,7 +184,7 @@ def plan_files(plan: Plan, host: Host, params: Params) -> None:
     if found:
         # While the disk is not mounted, docker must not fill the directory under it.
         plan.directories.append({"path": os.path.dirname(DROP_IN)})
-        text = f"# {plan.edition}: not before its disks\n[UnitRow]\nRequiresMountsFor={' '.join(found.values())}\n"
+        text = f"# {plan.edition}: not before its disks\n[Unit]\nRequiresMountsFor={' '.join(found.values())}\n"
         plan.files.append({"path": DROP_IN, "content": text})
     if reset:
         last = {

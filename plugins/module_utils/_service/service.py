@@ -45,7 +45,7 @@ ATTEMPTS, PAUSE_S = 10, 1
 LARGEST = 1 << 20
 UNIT = """\
 # Ansible writes this file: the role {role} of rigwright.workstation.
-[UnitRow]
+[Unit]
 Description={description}
 After=network.target
 

@@ -151,6 +151,10 @@ def test_hardware_ids_and_devices_in_options_become_lasting() -> None:
     edited = f"UUID={SWAP} /x ext4 journal_path=/dev/disk/by-uuid/{SWAP},noatime 0 2\n"
     assert files.edit_fstab(line, names, ()) == edited
     assert files.edit_fstab("LABEL=x /x btrfs device=/dev/sda5 0 2\n", names, ()) == "LABEL=x /x btrfs defaults 0 2\n"
+    label = "/dev/disk/by-partlabel/a=b"
+    lasting = {"sda5": {**REFERENCES["sda5"], "names": [label], "lasting_names": [label]}}
+    line = f"UUID=x /x xfs logdev={label} 0 2\n"
+    assert files.edit_fstab(line, lasting, ()) == line
 
 
 def test_the_only_swap_is_found_behind_an_unknown_name() -> None:

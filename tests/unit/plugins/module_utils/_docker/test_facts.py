@@ -35,6 +35,7 @@ def test_containers_that_use_a_gpu() -> None:
         ("-namespace moby -id 1 -address /run/containerd/containerd.sock", True, False),
         ("-namespace k8s.io -id 1 -address /run/containerd/containerd.sock", False, True),
         ("-namespace k8s.io -id 1 -address /run/k3s/containerd/containerd.sock", False, False),
+        ("-namespace plugins.moby -id 1 -address /run/containerd/containerd.sock", False, False),
     ],
 )
 def test_containers_of_docker_and_of_others_in_its_containerd(arguments: str, docker: bool, others: bool) -> None:

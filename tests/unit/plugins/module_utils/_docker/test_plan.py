@@ -218,7 +218,7 @@ def test_data_root_moves_containerd_and_waits_for_the_disk() -> None:
     assert plan.requirements == []
     assert plan.options["data-root"] == "/data/docker"
     assert content(plan, docker.CONTAINERD_CONFIG) == 'version = 2\nroot = "/data/containerd"\n[plugins]\n'
-    assert "RequiresMountsFor=/data/docker /data/containerd" in content(plan, docker.DROP_IN)
+    assert "\n[Unit]\nRequiresMountsFor=/data/docker /data/containerd\n" in content(plan, docker.DROP_IN)
     assert [unit["name"] for unit in plan.units] == ["containerd.service", "docker.service"]
 
 
