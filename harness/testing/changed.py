@@ -21,6 +21,9 @@ REACHED_BY = {
     "new_role": (
         *(f"plugins/module_utils/{package}/" for package in ("_core", "_service", "_system")),
         "plugins/action/",
+        "plugins/plugin_utils/",
+        "plugins/modules/",
+        "roles/common/",
         "tests/new_role/",
     ),
     "bare_metal:": (

@@ -52,6 +52,10 @@ def changes(task_vars: Variables, role: str = "") -> bool:
     :param role: short name of the role whose results (``__<role>_...``) count; empty: those of all roles.
     """
     prefix = f"__{role}_" if role else "__"
+    plan = task_vars.get(f"__{role}_plan")
+    # The tasks of roles/common/tasks/packages.yml are those of any role.
+    if isinstance(plan, Mapping) and plan.get("packages", {}).get("due"):
+        return True
     return any(
         isinstance(value, Mapping) and value.get("changed") is True
         for name, value in task_vars.items()

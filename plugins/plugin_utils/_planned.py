@@ -22,7 +22,11 @@ def with_plan(arguments: Mapping[str, Any], role: str | None) -> dict[str, Any]:
         return given
     if not isinstance(plan, Mapping) or not all(part in plan for part in PARTS):
         raise AnsibleActionFail("plan must be the registered result of rigwright.workstation.plan.")
-    return {"name": role, **{part: plan[part] for part in PARTS}, **given}
+    if role is None and "name" not in given:
+        raise AnsibleActionFail("outside a role, config_files with a plan needs name, such as the name of the role.")
+    # What is restored is the host's own: no program of the role has to accept it, or to be there still.
+    parts = [part for part in PARTS if part != "checks" or given.get("state") != "absent"]
+    return {"name": role, **{part: plan[part] for part in parts}, **given}
 
 
 def findings_of(plan: Any, result: Mapping[str, Any]) -> list[Mapping[str, str]]:

@@ -190,7 +190,7 @@ def test_mitogen_finds_nothing_to_change(site):
 
 
 @pytest.mark.parametrize("controller", ["newest", "oldest"])
-def test_without_private_parts_of_ansible_core_the_findings_are_the_same(site, second_run, oldest, controller):
+def test_findings_are_the_same_without_parts_of_ansible_core(site, second_run, oldest, controller):
     result = site({"newest": NEWEST, "oldest": oldest}[controller], RIGWRIGHT_REPORT_INTERNALS="false")
     assert result.rc == 0, result.output
     assert set(result.changed().values()) == {0}

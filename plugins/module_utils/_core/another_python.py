@@ -20,6 +20,15 @@ if t.TYPE_CHECKING:
 
 # A name in the main module of the process that was started: it starts no other.
 MARK = "started_again"
+# What Ansible gives to each module besides its parameters, and where a module keeps it.
+KEPT = {
+    "check_mode": "check_mode",
+    "no_log": "no_log",
+    "diff": "_diff",
+    "verbosity": "_verbosity",
+    "remote_tmp": "_remote_tmp",
+    "module_name": "_name",
+}
 START = f"""\
 import importlib, sys
 {MARK} = True
@@ -40,7 +49,7 @@ def start_again(module: AnsibleModule, name: str, python: str) -> t.NoReturn:
 
     :param name: the full name of the module: it runs as ``__main__``.
     """
-    arguments = {**module.params, "_ansible_check_mode": module.check_mode}
+    arguments = {**module.params, **{f"_ansible_{name}": getattr(module, place) for name, place in KEPT.items()}}
     # In the archive that Ansible made for this module, or in the environment of a test.
     packages = (sys.modules[name] for name in ("ansible", "ansible_collections"))
     places = dict.fromkeys(os.path.dirname(next(iter(package.__path__))) for package in packages)

@@ -67,9 +67,11 @@ def ports(config: Config) -> list[Port]:
 def unreadable(config: Config) -> list[str]:
     """Return the options whose value is not a port, or not ranges of ports."""
     values = {option: _value(config, option) for option in (*(row[0] for row in _PORTS), "webServer.port")}
-    return [option for option, value in values.items() if value and not _number(value)] + [
-        "allowPorts" for rows in [config.get("allowPorts") or []] if len(_rows(rows)) < len(rows)
-    ]
+    rows = config.get("allowPorts") or []
+    are_ranges = isinstance(rows, list) and len(_rows(rows)) == len(rows)
+    return [option for option, value in values.items() if value and not _number(value)] + ["allowPorts"] * (
+        not are_ranges
+    )
 
 
 def listening(config: Config) -> dict[str, t.Any]:
@@ -105,7 +107,8 @@ def _rows(rows: t.Any) -> list[tuple[int, int]]:
 
 
 def _number(value: t.Any) -> int:
-    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return int(value) if is_number or (isinstance(value, str) and value.isdecimal()) else 0
 
 
 def _value(config: Config, option: str) -> t.Any:

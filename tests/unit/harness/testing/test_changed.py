@@ -29,7 +29,7 @@ def test_release_brings_the_scenarios_of_reached_roles() -> None:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("plugins/modules/samba_users.py", {"sanity", "archive", "site", "upgrade"}),
+        ("plugins/modules/samba_users.py", {"sanity", "archive", "site", "new_role", "upgrade"}),
         (
             "plugins/module_utils/_manifest/boot.py",
             {"sanity", "archive", "site", "upgrade", "bare_metal:debian12-bios"},

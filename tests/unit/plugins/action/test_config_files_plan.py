@@ -93,6 +93,8 @@ def test_nothing_is_recorded_of_what_was_not_configured(run: Run, done: dict[str
     state = {} if done else {"state": "absent"}
     result, module = run(plan=PLAN.result(), done=done, **state)
     assert "findings" not in result and module["units"][0]["name"] == "web.service"
+    # A program of the role that is gone keeps nobody from having the own files back.
+    assert module["checks"] == (["web --check"] if done else [])
 
 
 @pytest.mark.parametrize(

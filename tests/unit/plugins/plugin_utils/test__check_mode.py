@@ -18,6 +18,8 @@ DUE = {"changed": True}
         ({"__web_written": DUE}, "door", False),
         ({"__web_written": DUE}, "", True),
         ({"written": DUE}, "", False),
+        ({"__web_plan": {"packages": {"due": True}}}, "web", True),
+        ({"__web_plan": {"packages": {"due": False}}}, "web", False),
     ],
 )
 def test_registered_results_of_a_role_count(variables, role, expected):

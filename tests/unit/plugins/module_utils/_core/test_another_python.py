@@ -26,7 +26,7 @@ def main():
         module.fail_json(msg="it failed", next_step="repair it")
     module.warn("careful")
     started = hasattr(sys.modules["__main__"], another_python.MARK)
-    module.exit_json(changed=True, length=len(module.params["text"]), check=module.check_mode, started=started)
+    module.exit_json(changed=True, length=len(module.params["text"]), check=module.check_mode, no_log=module.no_log, started=started)
 
 if __name__ == "__main__":
     main()
@@ -64,7 +64,8 @@ def another(tmp_path: Path) -> str:
 @pytest.mark.parametrize("length", [1, 300_000])
 @pytest.mark.parametrize("check", [False, True])
 def test_module_is_started_again_with_all_its_arguments(tmp_path: Path, another: str, length: int, check: bool) -> None:
-    found = run(tmp_path, another, text="x" * length, _ansible_check_mode=check)
+    found = run(tmp_path, another, text="x" * length, _ansible_check_mode=check, _ansible_no_log=check)
+    assert found["no_log"] is check
     assert (found["changed"], found["length"], found["check"], found["started"]) == (True, length, check, True)
     assert "careful" in json.dumps(found["warnings"])
 

@@ -21,6 +21,21 @@ ROLE: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ({"allowPorts": 2000}, ["allowPorts"]),
+        ({"allowPorts": "2000-3000"}, ["allowPorts"]),
+        ({"allowPorts": [{"start": 2000, "end": 3000}, "4000"]}, ["allowPorts"]),
+        ({"bindPort": True}, ["bindPort"]),
+        ({"bindPort": "7000", "allowPorts": [{"single": 2000}]}, []),
+        ({}, []),
+    ],
+)
+def test_value_that_is_no_port_is_named(extra: dict[str, Any], named: list[str]) -> None:
+    assert server_ports.unreadable(server_ports.config_of({**ROLE, "extra": extra})) == named
+
+
 def opened(**options: Any) -> tuple[bool, list[Any], list[Any]]:
     found = server_ports.listening(server_ports.config_of({**ROLE, **options}))
     tcp, udp = found["opened"]
