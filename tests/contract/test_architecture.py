@@ -38,10 +38,10 @@ LARGE_PAYLOADS = {
 LARGE_ROLES = {
     "backup": 335_000,
     "conda": 279_000,
-    "cuda": 303_000,
+    "cuda": 308_000,
     "cudnn": 328_000,
     "docker": 274_000,
-    "firewall": 259_000,
+    "firewall": 264_000,
     "frp_client": 233_000,
     "frp_server": 233_000,
     "gpu_sharing": 602_000,
@@ -49,7 +49,7 @@ LARGE_ROLES = {
     "nvidia_driver": 414_000,
     "samba": 256_000,
     "smoke_test": 257_000,
-    "ssh": 256_000,
+    "ssh": 261_000,
     "storage": 245_000,
     "xrdp": 294_000,
 }

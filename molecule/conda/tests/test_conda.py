@@ -131,7 +131,8 @@ def test_verify_fails_for_a_broken_or_changed_environment(
             "conda.users": "fail",
             "conda.drop_ins": "pass",
         }
-        (found, users) = (row["evidence"] for row in proof.hosts[target.host.name]["findings"])
+        evidence = {row["id"]: row["evidence"] for row in proof.hosts[target.host.name]["findings"]}
+        found, users = evidence["conda.environments"], evidence["conda.users"]
         assert "research: bin/python3 of python was removed" in found
         assert "data: share/numbers may be written by others" in found
         assert "research fails" in users
