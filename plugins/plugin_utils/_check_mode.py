@@ -53,8 +53,9 @@ def changes(task_vars: Variables, role: str = "") -> bool:
     """
     prefix = f"__{role}_" if role else "__"
     plan = task_vars.get(f"__{role}_plan")
+    packages = plan.get("packages") if isinstance(plan, Mapping) else None
     # The tasks of roles/common/tasks/packages.yml are those of any role.
-    if isinstance(plan, Mapping) and plan.get("packages", {}).get("due"):
+    if isinstance(packages, Mapping) and packages.get("due"):
         return True
     return any(
         isinstance(value, Mapping) and value.get("changed") is True

@@ -20,6 +20,8 @@ DUE = {"changed": True}
         ({"written": DUE}, "", False),
         ({"__web_plan": {"packages": {"due": True}}}, "web", True),
         ({"__web_plan": {"packages": {"due": False}}}, "web", False),
+        ({"__web_plan": {"packages": ["xfsprogs"]}}, "web", False),
+        ({"__web_plan": {"skipped": True}}, "web", False),
     ],
 )
 def test_registered_results_of_a_role_count(variables, role, expected):
