@@ -52,7 +52,7 @@ class Packages:
 
 @dataclasses.dataclass(frozen=True)
 class Pending:
-    """The finding on units that still run with older files, because a restart would disturb somebody.
+    """The finding on units that still run with older files, because a restart would end what users do.
 
     :param waits: what they have until then, and why: "still has older options: 2 containers run".
     :param done: the evidence when no unit waits.

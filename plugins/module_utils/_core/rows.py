@@ -128,7 +128,7 @@ class PlannedMount(t.TypedDict, total=False):
 
 
 class Planned(t.TypedDict, total=False):
-    """What earlier roles would have made in check mode (roles/common/vars/main/planned.yml)."""
+    """What earlier roles would have made in check mode (plugin_utils/_check_mode.py)."""
 
     mounts: list[PlannedMount]
     unmounts: list[str]

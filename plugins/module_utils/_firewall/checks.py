@@ -42,7 +42,7 @@ def requirements(request: table.Request, facts: Facts) -> list[Problem]:
             problem("firewall_state", text, "run a kernel with nf_tables, or give the container CAP_NET_ADMIN")
         )
     elif facts.refusal:
-        text = f"is impossible with the files in {table.FRAGMENTS}: {facts.refusal}"
+        text = f"is impossible with the files in {rules.FRAGMENTS}: {facts.refusal}"
         found.append(
             problem("firewall_state", text, "correct or remove that file; the former rules are still in force")
         )

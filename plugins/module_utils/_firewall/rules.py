@@ -11,6 +11,8 @@ import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow
+
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 Range = tuple[int, int]
 
@@ -28,8 +30,21 @@ class OpenedPorts(t.TypedDict):
     protocol: str
 
 
+# Each role with a network service has a file of rules here; the firewall includes them.
+FRAGMENTS = "/etc/nftables.d/rigwright"
+FOLDERS = ("/etc/nftables.d", FRAGMENTS)
+
+
+def file(ports: Sequence[OpenedPorts], networks: Sequence[str], service: str) -> FileRow:
+    """Return the row of the file of a role, in the last of FOLDERS.
+
+    :raises ValueError: a port, network or name is invalid.
+    """
+    return {"path": f"{FRAGMENTS}/{service}.nft", "content": fragment(ports, networks, service)}
+
+
 def fragment(ports: Sequence[OpenedPorts], networks: Sequence[str], service: str) -> str:
-    """Return a file for /etc/nftables.d/rigwright: the rules of a chain, without the chain.
+    """Return the content of such a file: the rules of a chain, without the chain.
 
     :raises ValueError: a port, network or name is invalid.
     """

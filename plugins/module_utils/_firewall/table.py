@@ -18,7 +18,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._firewall.fi
 
 TABLE = ("inet", "rigwright")
 RULES = "/etc/nftables.d/rigwright.nft"
-FRAGMENTS = "/etc/nftables.d/rigwright"
 # The present ports of sshd; the loader writes this file each time.
 SSH = "/run/rigwright-firewall/ssh.nft"
 
@@ -99,7 +98,7 @@ def text(request: Request, older: bool = True) -> str:
         "declared": [
             "# firewall_allow, and what roles declare: a file each.",
             *allow,
-            f'include "{FRAGMENTS}/*.nft"',
+            f'include "{rules.FRAGMENTS}/*.nft"',
         ],
         "published": [
             "# firewall_containers, by the port that was asked for before docker changed it to the container's.",

@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import certificate_run, release_run
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.plan import Plan, stopped
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import FileRow, UnitRow
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import UnitRow
 from ansible_collections.rigwright.workstation.plugins.module_utils._firewall import rules
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp import checks, server_ports
 from ansible_collections.rigwright.workstation.plugins.module_utils._frp.tunnels import NO_PORT, tunnels
@@ -45,17 +45,14 @@ def plan_server(module: Runner, request: Params) -> Plan:
     units = _server_units(program)
     return Plan(
         requirements=requirements,
-        directories=[{"path": "/etc/frps"}, {"path": "/etc/nftables.d"}, {"path": "/etc/nftables.d/rigwright"}],
-        files=[] if requirements else [{"path": SERVER_UNIT}, _firewall_file(request["networks"], found["opened"])],
+        directories=[{"path": folder} for folder in ("/etc/frps", *rules.FOLDERS)],
+        files=[]
+        if requirements
+        else [{"path": SERVER_UNIT}, rules.file(found["opened"], request["networks"], "frp_server")],
         # A certificate that is due comes in between: its directory is one of these, and frps starts with it.
         units=[] if is_certificate_due else units,
         values={**values, "units_with_certificate": units},
     )
-
-
-def _firewall_file(networks: t.Sequence[str], opened: t.Sequence[rules.OpenedPorts]) -> FileRow:
-    content = rules.fragment(opened, networks, "frp_server")
-    return {"path": "/etc/nftables.d/rigwright/frp_server.nft", "content": content}
 
 
 def _server_units(program: str) -> list[UnitRow]:

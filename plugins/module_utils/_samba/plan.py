@@ -33,8 +33,6 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._samba impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._system import ports, systemd
 
 ROOT = "/"
-# Of WS-Discovery, by which Windows finds hosts.
-DISCOVERY_PORT = 3702
 BEFORE = "/var/lib/rigwright_samba/before.json"
 TESTPARM = "/usr/bin/testparm"
 SMBD = "/usr/sbin/smbd"
@@ -127,7 +125,7 @@ class Planner:
         )
 
     def _folders(self, windows: bool, macos: bool) -> list[DirectoryRow]:
-        paths = ["/etc/samba", "/etc/nftables.d", "/etc/nftables.d/rigwright"]
+        paths = ["/etc/samba", *rules.FOLDERS]
         paths += [os.path.dirname(host.drop_in(self.params))] if windows else []
         paths += ["/etc/avahi", "/etc/avahi/services"] if macos else []
         return [{"path": path} for path in paths]
@@ -137,10 +135,7 @@ class Planner:
         found: list[FileRow] = [
             {"path": config.CONFIGURATION},
             {"path": config.LISTEN},
-            {
-                "path": "/etc/nftables.d/rigwright/samba.nft",
-                "content": rules.fragment(ports, self.params["networks"], "samba"),
-            },
+            rules.file(ports, self.params["networks"], "samba"),
         ]
         if windows:
             template = "etc/systemd/system/wsdd2.service.d/rigwright.conf.j2"
@@ -279,7 +274,7 @@ class Planner:
         listeners, unit = self.params["listeners"], self.params["discovery_unit"]
         found = ports.port_problems({"samba_port": self.params["port"]}, listeners, host.SMBD)
         if windows:
-            found += ports.port_problems({"samba_discovery": DISCOVERY_PORT}, listeners, unit, "udp")
+            found += ports.port_problems({"samba_discovery": host.DISCOVERY_PORT}, listeners, unit, "udp")
         return found
 
     def _missing(self, windows: bool, macos: bool) -> list[str]:

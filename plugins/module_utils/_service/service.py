@@ -124,9 +124,8 @@ def plan(service: Service, request: Request, settings: t.Mapping[str, t.Any] | N
     problems = _problems(service, request)
     if service.has_port and not problems:
         opened: list[rules.OpenedPorts] = [{"port": request["port"], "protocol": "tcp"}]
-        path = f"/etc/nftables.d/rigwright/{service.role}.nft"
-        files.append({"path": path, "content": rules.fragment(opened, request["networks"], service.role)})
-        folders += ["/etc/nftables.d", "/etc/nftables.d/rigwright"]
+        files.append(rules.file(opened, request["networks"], service.role))
+        folders += rules.FOLDERS
     return Plan(requirements=problems, directories=[{"path": folder} for folder in folders], files=files, units=[unit])
 
 

@@ -185,7 +185,7 @@ def for_everybody(lines: t.Iterable[Line]) -> list[Line]:
 
 
 def keyless(lines: t.Iterable[Line]) -> list[Line]:
-    """Return the lines that let somebody in without a key: one of their lists has none."""
+    """Return the lines with which no key is needed to log in: one of their lists has none."""
     return [line for line in lines if not all("publickey" in each.split(",") for each in split_values(line.value))]
 
 
