@@ -12,8 +12,6 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
-# An object that others have written: its keys are known to its reader alone.
-Json = JsonObject
 LIMIT = 1 << 20
 # Deeper than any file of this collection, and far from Python's own limit.
 DEPTH = 32

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import Problem
 
-# An object of JSON that others write: options of programs, and what programs print.
+# An object of JSON that others write, whose keys its reader alone knows: options of programs, and what programs print.
 JsonObject = dict[str, t.Any]
 
 

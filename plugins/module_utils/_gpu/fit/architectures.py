@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 
 
 class Saved(t.NamedTuple):
@@ -377,7 +377,7 @@ ALIASES: dict[str, dict[str, str]] = {
 }
 
 # What the classes of transformers 5.17 take where a field is absent. A field that is null has no default.
-DEFAULTS: dict[str, Json] = {
+DEFAULTS: dict[str, JsonObject] = {
     "gpt2": {"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
     "bert": {"type_vocab_size": 2},
     "vit": {"num_channels": 3},

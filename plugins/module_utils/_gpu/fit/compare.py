@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.cards import CARDS, Card, find
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request
@@ -48,7 +48,7 @@ def prices(given: t.Any) -> tuple[str, dict[str, float]]:
     return currency.upper(), found
 
 
-def jobs(given: t.Any) -> list[Json]:
+def jobs(given: t.Any) -> list[JsonObject]:
     """Return the jobs of a file: a list, or `jobs` of a mapping.
 
     :raises Refusal: there are none.
@@ -61,7 +61,7 @@ def jobs(given: t.Any) -> list[Json]:
     return rows
 
 
-def weight(job: Json) -> float:
+def weight(job: JsonObject) -> float:
     """Return how much a job counts."""
     share = job.get("count", 1)
     # A comparison with NaN is never true.

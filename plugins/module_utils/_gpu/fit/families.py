@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import heads, parts, quantized, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import (
     ALIASES,
@@ -220,7 +220,7 @@ def read(config: t.Any) -> Model:
     return Model(family=name, **{**options, **heads.of(name, family, given, sizes["width"]), **sizes, **more})
 
 
-def _more(name: str, given: Json, sizes: dict[str, int]) -> tuple[parts.More, list[str]]:
+def _more(name: str, given: JsonObject, sizes: dict[str, int]) -> tuple[parts.More, list[str]]:
     """Fill *sizes* with what follows from other fields, and return more of the model, and notes on what was not counted."""
     family = FAMILIES[name]
     more: parts.More = {}
@@ -257,7 +257,7 @@ def _more(name: str, given: Json, sizes: dict[str, int]) -> tuple[parts.More, li
     return more, notes
 
 
-def _unknown(name: str, family: Family, given: Json) -> tuple[str, ...]:
+def _unknown(name: str, family: Family, given: JsonObject) -> tuple[str, ...]:
     """Return unknown fields that widen the interval.
 
     :raises Refusal: one of them may change the shape.
@@ -298,7 +298,7 @@ def _unknown(name: str, family: Family, given: Json) -> tuple[str, ...]:
 _QWEN = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "smollm3")
 
 
-def _windows(name: str, given: Json, layers: int) -> tuple[int | None, ...]:
+def _windows(name: str, given: JsonObject, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer."""
     reads = FAMILIES[name].reads
     window = next((given[field] for field in WINDOWS if field in reads and field in given), None)

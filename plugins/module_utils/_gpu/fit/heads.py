@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import parts, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import Family
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -46,7 +46,7 @@ class Fields(t.TypedDict, total=False):
     headless: bool
 
 
-def of(name: str, family: Family, given: Json, width: int) -> Fields:
+def of(name: str, family: Family, given: JsonObject, width: int) -> Fields:
     """Return the fields of a model about its head: labels, whether it has any head, and the head's other parameters.
 
     :raises Refusal: the head of its class is unknown.
@@ -88,6 +88,6 @@ def _is_bare(name: str) -> bool:
     return name.endswith(BARE) and not name.endswith(("HeadModel", "HeadsModel"))
 
 
-def _labels(given: Json) -> int:
+def _labels(given: JsonObject) -> int:
     labels = given.get("id2label")
     return len(labels) if isinstance(labels, dict) else parts.whole(given.get("num_labels", 2), "num_labels")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, parts, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -202,7 +202,7 @@ def vgg(name: str, image: int) -> Net:
     return count.net()
 
 
-def lstm(config: Json) -> Net:
+def lstm(config: JsonObject) -> Net:
     """Return one step of torch.nn.LSTM with a classifier.
 
     :raises Refusal: a size is missing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.architectures import LATENT, LINEAR
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -44,7 +44,7 @@ def whole(value: t.Any, name: str) -> int:
     return value
 
 
-def experts(name: str, given: Json, sizes: dict[str, int]) -> More:
+def experts(name: str, given: JsonObject, sizes: dict[str, int]) -> More:
     """Return the layers of a mixture: the inner width is that of an expert."""
     dense = sizes.get("inner", 0)
     inner = sizes.pop("expert_inner", dense)
@@ -62,7 +62,7 @@ def experts(name: str, given: Json, sizes: dict[str, int]) -> More:
     return {"shared_inner": shared, "dense_layers": first, "dense_inner": dense if first else 0}
 
 
-def latent(given: Json, sizes: dict[str, int]) -> More:
+def latent(given: JsonObject, sizes: dict[str, int]) -> More:
     """Return attention with a latent vector in place of keys and values: a server keeps that, and the part with positions."""
     low, rope, plain, value = (whole(given.get(field), field) for field in (LATENT[1], LATENT[3], LATENT[2], LATENT[5]))
     heads, width, queries = sizes["heads"], sizes["width"], given.get("q_lora_rank")
@@ -74,7 +74,7 @@ def latent(given: Json, sizes: dict[str, int]) -> More:
     return {"attention": count, "kept": low + rope}
 
 
-def linear(given: Json, sizes: dict[str, int]) -> More:
+def linear(given: JsonObject, sizes: dict[str, int]) -> More:
     """Return layers with linear attention beside those with gated attention."""
     kernel, key, keys, values, value = (whole(given.get(field), field) for field in LINEAR)
     width, queries = sizes["width"], sizes["heads"] * sizes["head_dim"]

@@ -13,7 +13,7 @@ import re
 import sys
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import answer as estimate
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
     compare,
@@ -203,7 +203,7 @@ def answer(chosen: argparse.Namespace) -> Found:
     return {"by": by, "ranks": ranks, "jobs": jobs, "together": pairs}
 
 
-def _requests(rows: t.Sequence[Json]) -> list[tuple[request.Request, float]]:
+def _requests(rows: t.Sequence[JsonObject]) -> list[tuple[request.Request, float]]:
     """Return the jobs of a file with their weights. Each has a name of its own.
 
     :raises Refusal: one cannot be estimated; it says which.

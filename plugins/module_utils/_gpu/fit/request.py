@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import families, nets, synonyms, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
@@ -103,7 +103,7 @@ class Request(t.NamedTuple):
         return self.batch * max(self.sequence, 1)
 
 
-def parse(given: Json, net: nets.Net | None = None) -> Request:
+def parse(given: JsonObject, net: nets.Net | None = None) -> Request:
     """Return the request of a job.
 
     The network is `config` (the content of a config.json) or `torchvision` (a name), or else *net*.
@@ -122,7 +122,7 @@ def parse(given: Json, net: nets.Net | None = None) -> Request:
         name = given.get("torchvision") or "job"
     if not isinstance(name, str) or not name.isprintable() or len(name) > NAME:
         raise Refusal(f"`name` is {wording.short(name)}: give at most {NAME} printable characters")
-    values: Json = {"name": name}
+    values: JsonObject = {"name": name}
     for field, choices in (
         ("task", TASKS),
         ("dtype", DTYPES),
@@ -156,7 +156,7 @@ def parse(given: Json, net: nets.Net | None = None) -> Request:
     return _check(request._replace(net=net) if net else _network(request, given))
 
 
-def _network(request: Request, given: Json) -> Request:
+def _network(request: Request, given: JsonObject) -> Request:
     name, config = given.get("torchvision"), given.get("config")
     if (name is None) == (config is None):
         given_both = "is missing" if name is None else "is given twice, as `config` and `torchvision`"

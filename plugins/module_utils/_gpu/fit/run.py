@@ -11,7 +11,7 @@ import os
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import accounts, bundle
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import (
     answer,
     memory,
@@ -54,7 +54,7 @@ class Fit:
 
     def estimate(
         self,
-        job: Json,
+        job: JsonObject,
         cards: t.Sequence[Card],
         baseline: t.Any = None,
         available: int | None = None,
@@ -71,7 +71,7 @@ class Fit:
             return self._traced(given, {"torchvision": model}, cards, baseline, available)
         return answer.estimate(parse(source.described(given, model)), cards, baseline=baseline, available=available)
 
-    def on_host(self, job: Json, found: t.Sequence[host.HostCard]) -> Answer:
+    def on_host(self, job: JsonObject, found: t.Sequence[host.HostCard]) -> Answer:
         """Return the answer for the cards of a host, with their own memory and rates."""
         answers = [self.estimate(job, [row.card], row.baseline, row.memory_bytes) for row in found]
         answers[0]["cards"] = [card for found_answer in answers for card in found_answer["cards"]]
@@ -79,7 +79,7 @@ class Fit:
 
     def _traced(
         self,
-        given: Json,
+        given: JsonObject,
         origin: t.Mapping[str, str],
         cards: t.Sequence[Card],
         baseline: t.Any,

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import directories
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import nets, wording
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import NAME
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
@@ -61,7 +61,7 @@ def is_entry(model: str) -> bool:
     return bool(colon) and path.endswith(".py") and name.isidentifier()
 
 
-def described(given: Json, model: str) -> Json:
+def described(given: JsonObject, model: str) -> JsonObject:
     """Return a job with the content of its model: a name of torchvision, or the file of a configuration."""
     if not model:
         return dict(given)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.nvml_errors import Refusal
 
 NAMES = {
@@ -31,12 +31,12 @@ OPTIMIZERS = {
 _SWITCHES = {"bf16": ("dtype", "amp"), "fp16": ("dtype", "amp"), "load_in_4bit": ("task", "qlora")}
 
 
-def translated(given: Json) -> Json:
+def translated(given: JsonObject) -> JsonObject:
     """Return options under their own names.
 
     :raises Refusal: one is given twice.
     """
-    found: Json = {}
+    found: JsonObject = {}
     for name, value in given.items():
         option = NAMES.get(name, name)
         if name in _SWITCHES and isinstance(value, bool):

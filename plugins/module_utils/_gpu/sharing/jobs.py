@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.problems import (
     Finding,
     Problem,
     finding,
     problem,
 )
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit import cards, nets, source
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request, parse
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.together import together
@@ -35,7 +35,7 @@ FINDING = "gpu_sharing.jobs"
 _ORDER = ("skip", "pass", "warn")
 
 
-def read(rows: t.Sequence[Json]) -> tuple[list[Request], list[Problem]]:
+def read(rows: t.Sequence[JsonObject]) -> tuple[list[Request], list[Problem]]:
     """Read the jobs, with the files of their models, and return them and what is wrong with them."""
     requests, problems = [], []
     if len(rows) == 1:
@@ -49,7 +49,7 @@ def read(rows: t.Sequence[Json]) -> tuple[list[Request], list[Problem]]:
     return requests, problems
 
 
-def _job(row: Json) -> Request:
+def _job(row: JsonObject) -> Request:
     given = {key: value for key, value in row.items() if value is not None}
     model = str(given.pop("model"))
     if source.is_entry(model):

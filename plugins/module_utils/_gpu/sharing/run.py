@@ -13,8 +13,8 @@ from ansible_collections.rigwright.workstation.plugins.module_utils._conda impor
 from ansible_collections.rigwright.workstation.plugins.module_utils._core import record
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.config_files_due import is_due
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.host import Host
-from ansible_collections.rigwright.workstation.plugins.module_utils._core.json_text import Json
 from ansible_collections.rigwright.workstation.plugins.module_utils._core.rootfs import Tree
+from ansible_collections.rigwright.workstation.plugins.module_utils._core.rows import JsonObject
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu import nvml as gpu_nvml
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.fit.request import Request as Job
 from ansible_collections.rigwright.workstation.plugins.module_utils._gpu.mig.options import with_defaults
@@ -44,7 +44,7 @@ class Request(t.TypedDict):
     state: str
     gpus: list[sharing.Entry]
     limits: list[dict[str, str]]
-    jobs: list[Json]
+    jobs: list[JsonObject]
     when_clients: str
     python: str
 
